@@ -1,0 +1,37 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: install test lint demo docs clean
+
+install: $(VENV)/.installed
+
+# torch comes first and alone: with it in place, no other package's looser range pulls a newer build.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[scale,links,dev]'
+	touch $@
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
+
+demo: install
+	$(BIN)/mooring run two-radius --preset quick
+	$(BIN)/mooring report
+
+docs: install
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) runs site report.html
