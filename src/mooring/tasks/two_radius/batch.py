@@ -1,0 +1,150 @@
+"""The batch every Two-Radius task yields, and the one function that lays its nodes out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch_geometric.data import Data
+
+SOURCE, CENTRE, TARGET = 0, 1, 2
+
+Ints = Int[np.ndarray, "..."]
+
+
+@dataclass(frozen=True)
+class TwoRadiusBatch:
+    """Graphs of one minibatch as one flat ragged graph in PyG's layout, without padding.
+
+    Inside a graph come its sources, then its centres, then its targets; sources and targets are each in random order.
+
+    Attributes:
+        identifier: Identifier of each node; centre ``k`` carries ``num_identifiers + k``.
+        label: Label of each source; what other nodes carry is the task's choice (a null label, one past the last).
+        role: ``SOURCE``, ``CENTRE`` or ``TARGET``.
+        multiplicity: How many identical nodes a node stands for: 1 in a full rendering.
+        edge_index: Sender and receiver of each edge.
+        batch: Graph of each node, ascending.
+        y_label: Answer of each target, in the order of the targets among the nodes.
+        y_count: Number of sources that share the target's identifier, in the same order.
+        scale: Replication scale of each graph.
+        num_graphs: Number of graphs.
+    """
+
+    identifier: Int[Tensor, " nodes"]
+    label: Int[Tensor, " nodes"]
+    role: Int[Tensor, " nodes"]
+    multiplicity: Int[Tensor, " nodes"]
+    edge_index: Int[Tensor, "2 edges"]
+    batch: Int[Tensor, " nodes"]
+    y_label: Int[Tensor, " targets"]
+    y_count: Int[Tensor, " targets"]
+    scale: Int[Tensor, " graphs"]
+    num_graphs: int
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes stored, copies that were merged counted once."""
+        return self.identifier.size(0)
+
+    @property
+    def sources(self) -> Bool[Tensor, " nodes"]:
+        """Mask of the nodes that may write to a global memory."""
+        return self.role == SOURCE
+
+    @property
+    def targets(self) -> Bool[Tensor, " nodes"]:
+        """Mask of the nodes that must answer."""
+        return self.role == TARGET
+
+    @property
+    def log_weight(self) -> Float[Tensor, " nodes"]:
+        """Logarithm of the multiplicity: what a softmax over nodes adds to the score of a merged node."""
+        return self.multiplicity.double().log()
+
+    @property
+    def edge_weight(self) -> Float[Tensor, " edges"]:
+        """Weight of each edge in a mean over senders: the multiplicity of its sender."""
+        return self.multiplicity[self.edge_index[0]].double()
+
+    def to_data(self) -> Data:
+        """The same graphs as a PyG ``Data``, masks and weights written out."""
+        fields = {name: value for name, value in vars(self).items() if name != "num_graphs"}
+        derived = {name: getattr(self, name) for name in ("sources", "targets", "log_weight", "edge_weight")}
+        return Data(num_nodes=self.num_nodes, **fields, **derived)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The source nodes of a batch, graph by graph: columns of one table."""
+
+    graph: Ints
+    identifier: Ints
+    label: Ints
+    multiplicity: Ints
+
+
+def lay_out(
+    sources: Sources,
+    target_identifier: Int[np.ndarray, "graphs identifiers"],
+    answer_label: Int[np.ndarray, "graphs identifiers"],
+    answer_count: Int[np.ndarray, "graphs identifiers"],
+    scale: Int[np.ndarray, " graphs"],
+    *,
+    num_centres: int,
+    centre_label: int,
+    target_label: int,
+    reverse_edges: bool = False,
+) -> TwoRadiusBatch:
+    """Place sources, centres and targets and link every centre to all of them.
+
+    Args:
+        sources: Source nodes with ``graph`` ascending, already in the order wanted inside each graph.
+        target_identifier: Identifiers of the targets of each graph, in the order wanted.
+        answer_label: Right label by graph and identifier.
+        answer_count: Right count by graph and identifier.
+        scale: Replication scale of each graph.
+        num_centres: Centres per graph.
+        centre_label: Label entry of every centre.
+        target_label: Label entry of every target.
+        reverse_edges: Also link targets to centres and centres to sources.
+    """
+    num_graphs, num_targets = target_identifier.shape
+    num_sources = np.bincount(sources.graph, minlength=num_graphs)
+    size = num_sources + num_centres + num_targets
+    start = np.cumsum(size) - size
+    first_source = np.cumsum(num_sources) - num_sources
+    source_at = np.arange(len(sources.graph)) + (start - first_source)[sources.graph]
+    centre_at = (start + num_sources)[:, None] + np.arange(num_centres)
+    target_at = (start + num_sources + num_centres)[:, None] + np.arange(num_targets)
+
+    num_nodes = int(size.sum())
+    identifier, label, role = (np.empty(num_nodes, np.int64) for _ in range(3))
+    multiplicity = np.ones(num_nodes, np.int64)
+    identifier[source_at], label[source_at], role[source_at] = sources.identifier, sources.label, SOURCE
+    multiplicity[source_at] = sources.multiplicity
+    centre_identifier = num_targets + np.arange(num_centres)
+    identifier[centre_at], label[centre_at], role[centre_at] = centre_identifier, centre_label, CENTRE
+    identifier[target_at], label[target_at], role[target_at] = target_identifier, target_label, TARGET
+
+    inward = np.stack(np.broadcast_arrays(source_at[:, None], centre_at[sources.graph])).reshape(2, -1)
+    outward = np.stack(np.broadcast_arrays(centre_at[:, None, :], target_at[:, :, None])).reshape(2, -1)
+    edges = [inward, outward, inward[::-1], outward[::-1]] if reverse_edges else [inward, outward]
+    return TwoRadiusBatch(
+        identifier=torch.from_numpy(identifier),
+        label=torch.from_numpy(label),
+        role=torch.from_numpy(role),
+        multiplicity=torch.from_numpy(multiplicity),
+        edge_index=torch.from_numpy(np.concatenate(edges, axis=1)),
+        batch=torch.from_numpy(np.repeat(np.arange(num_graphs), size)),
+        y_label=torch.from_numpy(np.take_along_axis(answer_label, target_identifier, axis=1).reshape(-1)),
+        y_count=torch.from_numpy(np.take_along_axis(answer_count, target_identifier, axis=1).reshape(-1)),
+        scale=torch.from_numpy(scale),
+        num_graphs=num_graphs,
+    )
+
+
+def shuffled_rows(rng: np.random.Generator, rows: int, columns: int) -> Int[np.ndarray, "rows columns"]:
+    """A uniformly random order of ``range(columns)`` in each row."""
+    return rng.permuted(np.broadcast_to(np.arange(columns), (rows, columns)), axis=1)
