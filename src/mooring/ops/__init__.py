@@ -1,0 +1,21 @@
+"""Mathematics on tensors: what a slot keeps of a set of nodes, and how nodes get it back.
+
+Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
+"""
+
+from mooring.ops.read import read, read_weights
+from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, log_surprise, merge
+from mooring.ops.write import write, write_weights
+
+__all__ = [
+    "SlotState",
+    "anchor_weight",
+    "anchored",
+    "log_odds",
+    "log_surprise",
+    "merge",
+    "read",
+    "read_weights",
+    "write",
+    "write_weights",
+]

@@ -1,0 +1,92 @@
+"""The fast read: each node's softmax over the slots of its own graph, tile by tile, recomputed in the backward.
+
+Heads are folded into ``parts`` and ``rows`` as in the write. The rows of one part hold ``groups`` independent
+softmaxes side by side, whose contexts are summed: heads whose output projection was absorbed into the values.
+
+Shapes: query ``[nodes, parts, dim]``, key ``[graphs or 1, parts, rows, dim]``, value ``[graphs, parts, rows, width]``,
+context ``[nodes, parts, width]``. Nodes with ``index < 0`` read nothing and get zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mooring.ops._write import put, shared_matmul, statistics_dtype, take
+from mooring.ops.layout import Tile, tiles
+
+
+def _weights(queries: Tensor, keys: Tensor, tile: Tile, groups: int) -> Tensor:
+    """``[parts, graphs, length, rows]``: a softmax within each group of rows."""
+    if keys.size(1) == 1:  # one table of keys for all graphs
+        scores = shared_matmul(queries, keys[:, 0].transpose(1, 2))
+    else:
+        scores = queries @ keys[:, tile.graphs].transpose(2, 3)
+    return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
+
+
+@torch.library.custom_op("mooring::read", mutates_args=())
+def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
+    dtype = statistics_dtype(query.dtype)
+    keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
+    context = query.new_zeros(query.size(0), query.size(1), value.size(-1), dtype=dtype)
+    for tile in tiles(index, query.size(0), value.size(0)):
+        weights = _weights(take(query, tile), keys, tile, groups)
+        put(weights @ values[:, tile.graphs], context, tile)
+    return context
+
+
+@read_op.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
+    return query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=statistics_dtype(query.dtype))
+
+
+@torch.library.custom_op("mooring::read_backward", mutates_args=())
+def read_backward_op(
+    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    dtype = grad_context.dtype
+    keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
+    grad_query = torch.zeros_like(query)
+    grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
+    for tile in tiles(index, query.size(0), value.size(0)):
+        queries, slope = take(query, tile), take(grad_context, tile)
+        if tile.padding is not None:  # padding repeats a node, whose slope must count once
+            slope = slope.masked_fill(tile.padding.unsqueeze(-1), 0.0)
+        weights = _weights(queries, keys, tile, groups)
+        grad_values[:, tile.graphs] += weights.transpose(2, 3) @ slope
+        grad_weights = slope @ values[:, tile.graphs].transpose(2, 3)
+        # d score = p (g - sum p g), the sum within each softmax.
+        grad_scores = grad_weights.mul_(weights)
+        within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
+        grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
+        if keys.size(1) == 1:
+            put(shared_matmul(grad_scores, keys[:, 0]).to(query.dtype), grad_query, tile)
+            grad_keys[:, 0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
+        else:
+            put((grad_scores @ keys[:, tile.graphs]).to(query.dtype), grad_query, tile)
+            grad_keys[:, tile.graphs] += grad_scores.transpose(2, 3) @ queries
+    return grad_query, grad_keys.transpose(0, 1).to(key.dtype), grad_values.transpose(0, 1).to(value.dtype)
+
+
+@read_backward_op.register_fake
+def _(
+    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.groups = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
+    query, key, value, index = ctx.saved_tensors
+    grads = read_backward_op(grad_context, query, key, value, index, ctx.groups)
+    return (*grads, None, None)
+
+
+read_op.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,187 @@
+"""The fast write: dense tiles, running statistics, scores recomputed in the backward.
+
+Everything here has the heads folded into two axes, ``parts`` and ``rows``. Heads with keys and values of their own
+are parts with a row for each slot. Heads that share keys and values (projections absorbed into the query) are rows
+of a single part, so one skinny matrix product serves all of them. With ``value=None`` the keys are the values too.
+
+Shapes: query ``[parts, rows, dim]``, key ``[nodes, parts, dim]``, value ``[nodes, parts, width]``, content
+``[graphs, parts, rows, width]``, log_mass ``[graphs, parts, rows]``. Nodes with ``index < 0`` are left out.
+
+The ops are opaque to ``torch.compile``: choosing tiles looks at the data, which a traced graph must not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mooring.ops.layout import Tile, tiles
+
+
+def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Half precision is for storage; sums over many nodes are kept in float32 or better."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def take(tensor: Tensor, tile: Tile) -> Tensor:
+    """``[nodes, parts, dim]`` -> ``[parts, graphs, length, dim]`` in the dtype of the statistics."""
+    block = tile.take(tensor).permute(2, 0, 1, 3)
+    return block.to(statistics_dtype(tensor.dtype))
+
+
+def put(block: Tensor, out: Tensor, tile: Tile) -> None:
+    """``[parts, graphs, length, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``."""
+    tile.put(block.permute(1, 2, 0, 3), out)
+
+
+def shared_matmul(block: Tensor, matrix: Tensor) -> Tensor:
+    """``[parts, graphs, length, a] @ [parts, a, b]``: graphs share the matrix, so they fold into its rows."""
+    return torch.bmm(block.flatten(1, 2), matrix).unflatten(1, block.shape[1:3])
+
+
+def _scores(query: Tensor, key: Tensor, log_weight: Tensor | None, tile: Tile) -> Tensor:
+    """``[parts, graphs, length, rows]`` scores of one tile, ``-inf`` on padding."""
+    scores = shared_matmul(key, query.transpose(1, 2))
+    if log_weight is not None:
+        scores += tile.take(log_weight).unsqueeze(-1).to(scores.dtype)
+    if tile.padding is not None:
+        scores.masked_fill_(tile.padding.unsqueeze(-1), float("-inf"))
+    return scores
+
+
+def _finite(log_mass: Tensor) -> Tensor:
+    """Zero where nothing was written, so that ``-inf - -inf`` is never formed."""
+    return torch.where(log_mass.isneginf(), 0.0, log_mass)
+
+
+@torch.library.custom_op("mooring::write", mutates_args=())
+def write_op(
+    query: Tensor, key: Tensor, value: Tensor | None, index: Tensor | None, log_weight: Tensor | None, num_graphs: int
+) -> tuple[Tensor, Tensor]:
+    parts, rows, _ = query.shape
+    dtype = statistics_dtype(key.dtype)
+    query = query.to(dtype)
+    width = (key if value is None else value).size(-1)
+    content = key.new_zeros(num_graphs, parts, rows, width, dtype=dtype)
+    log_mass = key.new_full((num_graphs, parts, rows), float("-inf"), dtype=dtype)
+    top = mass = total = None
+    for tile in tiles(index, key.size(0), num_graphs):
+        keys = take(key, tile)
+        values = keys if value is None else take(value, tile)
+        scores = _scores(query, keys, log_weight, tile)
+        tile_top = scores.amax(dim=2, keepdim=True)
+        new_top = _finite(tile_top if tile.first else torch.maximum(top, tile_top))
+        weights = scores.sub_(new_top).exp_()
+        tile_mass = weights.sum(dim=2)
+        tile_total = weights.transpose(2, 3) @ values
+        if tile.first:
+            top, mass, total = new_top, tile_mass, tile_total
+        else:
+            shrink = (top - new_top).exp_().squeeze(2)
+            mass = mass * shrink + tile_mass
+            total = total * shrink.unsqueeze(-1) + tile_total
+            top = new_top
+        if tile.last:
+            empty = mass == 0
+            total /= torch.where(empty, 1.0, mass).unsqueeze(-1)
+            content[tile.graphs] = total.transpose(0, 1)
+            log_mass[tile.graphs] = (mass.log() + top.squeeze(2)).transpose(0, 1)
+    return content, log_mass
+
+
+@write_op.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor | None, index: Tensor | None, log_weight: Tensor | None, num_graphs: int
+) -> tuple[Tensor, Tensor]:
+    dtype = statistics_dtype(key.dtype)
+    width = (key if value is None else value).size(-1)
+    shape = (num_graphs, query.size(0), query.size(1))
+    return key.new_empty((*shape, width), dtype=dtype), key.new_empty(shape, dtype=dtype)
+
+
+@torch.library.custom_op("mooring::write_backward", mutates_args=())
+def write_backward_op(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    index: Tensor | None,
+    log_weight: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    dtype = content.dtype
+    queries = query.to(dtype)
+    grad_query = torch.zeros_like(queries)
+    grad_key = torch.zeros_like(key)
+    grad_value = key.new_empty(0) if value is None else torch.zeros_like(value)
+    grad_log_weight = key.new_empty(0) if log_weight is None else torch.zeros_like(log_weight)
+    # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
+    offset = ((grad_content * content).sum(dim=-1) - grad_log_mass).transpose(0, 1).unsqueeze(2)
+    floor = _finite(log_mass).transpose(0, 1).unsqueeze(2)
+    slopes = grad_content.transpose(0, 1)
+    for tile in tiles(index, key.size(0), content.size(0)):
+        keys = take(key, tile)
+        values = keys if value is None else take(value, tile)
+        slope = slopes[:, tile.graphs]
+        weights = _scores(queries, keys, log_weight, tile).sub_(floor[:, tile.graphs]).exp_()
+        grad_scores = values @ slope.transpose(2, 3)
+        grad_scores.sub_(offset[:, tile.graphs]).mul_(weights)
+        grad_keys = shared_matmul(grad_scores, queries)
+        grad_values = weights @ slope if value is not None else None
+        if grad_values is None:
+            grad_keys.flatten(0, 1).baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
+        else:
+            put(grad_values.to(key.dtype), grad_value, tile)
+        put(grad_keys.to(key.dtype), grad_key, tile)
+        grad_query.baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), keys.flatten(1, 2))
+        if log_weight is not None:
+            tile.put(grad_scores.sum(dim=(0, 3)).to(log_weight.dtype), grad_log_weight)
+    return grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight
+
+
+@write_backward_op.register_fake
+def _(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    index: Tensor | None,
+    log_weight: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    nothing = key.new_empty(0)
+    return (
+        torch.empty_like(query),
+        torch.empty_like(key),
+        nothing if value is None else torch.empty_like(value),
+        key.new_empty(0) if log_weight is None else torch.empty_like(log_weight),
+    )
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, key, value, index, log_weight, _ = inputs
+    ctx.save_for_backward(query, key, value, index, log_weight, *output)
+
+
+def _backward(ctx: Any, grad_content: Tensor, grad_log_mass: Tensor) -> tuple[Tensor | None, ...]:
+    query, key, value, index, log_weight, content, log_mass = ctx.saved_tensors
+    grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(
+        grad_content, grad_log_mass, query, key, value, index, log_weight, content, log_mass
+    )
+    return (
+        grad_query,
+        grad_key,
+        None if value is None else grad_value,
+        None,
+        None if log_weight is None else grad_log_weight,
+        None,
+    )
+
+
+write_op.register_autograd(_backward, setup_context=_setup)

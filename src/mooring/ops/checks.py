@@ -1,0 +1,121 @@
+"""Input checks of the public boundary: who, which argument, what it got, what it expected, what to do."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("mooring::count_graphs", mutates_args=())
+def count_graphs(index: Tensor) -> int:
+    """One more than the largest graph id, as a number that ``torch.compile`` can carry without looking at it."""
+    return int(index.max()) + 1 if index.numel() else 0
+
+
+@count_graphs.register_fake
+def _(index: Tensor) -> int:
+    size: int = torch.library.get_ctx().new_dynamic_size()
+    return size
+
+
+def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
+    """``axes`` names what is expected, as in ``"slots heads dim"``."""
+    if tensor.dim() != len(axes.split()):
+        raise ValueError(
+            f"{who}: {name} has shape {tuple(tensor.shape)} but [{', '.join(axes.split())}] was expected. "
+            "Add or drop an axis."
+        )
+
+
+def check_floating(who: str, **tensors: Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and not tensor.is_floating_point():
+            raise TypeError(
+                f"{who}: {name} has dtype {_short(tensor.dtype)} but a floating one was expected. Pass {name}.float()."
+            )
+
+
+def check_device(who: str, **tensors: Tensor | None) -> None:
+    """All tensors on the device of the first one."""
+    present = [(name, tensor) for name, tensor in tensors.items() if tensor is not None]
+    first_name, first = present[0]
+    for name, tensor in present[1:]:
+        if tensor.device != first.device:
+            raise ValueError(
+                f"{who}: {name} is on {tensor.device} but {first_name} is on {first.device}. "
+                f"Move one of them, e.g. {name}.to({first_name}.device)."
+            )
+
+
+def check_rows(who: str, name: str, tensor: Tensor, num_nodes: int, of: str) -> None:
+    """One row for each node."""
+    if tensor.size(0) != num_nodes:
+        raise ValueError(
+            f"{who}: {name} has {tensor.size(0)} rows but {of} has {num_nodes} nodes. Pass one row for each node."
+        )
+
+
+def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None:
+    """A boolean node mask; floats are refused because NaN has no truth value."""
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"{who}: {name} has dtype {_short(mask.dtype)} but a node mask is boolean. Pass {name} > 0, or its like."
+        )
+    check_node_vector(who, name, mask, num_nodes)
+
+
+def check_node_vector(who: str, name: str, vector: Tensor, num_nodes: int) -> None:
+    if tuple(vector.shape) != (num_nodes,):
+        raise ValueError(
+            f"{who}: {name} has shape {tuple(vector.shape)} but x has {num_nodes} nodes. Pass one entry for each node."
+        )
+
+
+def check_log_weight(who: str, log_weight: Tensor | None, num_nodes: int) -> None:
+    """One weight for each node; -inf leaves a node out."""
+    if log_weight is None:
+        return
+    check_floating(who, log_weight=log_weight)
+    check_node_vector(who, "log_weight", log_weight, num_nodes)
+    if torch.compiler.is_compiling():
+        return
+    wrong = log_weight.isnan() | log_weight.isposinf()
+    if bool(wrong.any()):
+        node = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"{who}: log_weight is {float(log_weight[node])} at node {node} but it must be finite or -inf. "
+            "Pass the logarithm of a weight, -inf to leave a node out."
+        )
+
+
+def check_index(who: str, name: str, index: Tensor | None, num_nodes: int, num_graphs: int | None) -> int:
+    """Check the graph ids and return the number of graphs."""
+    if num_graphs is not None and not isinstance(num_graphs, torch.SymInt) and num_graphs < 0:
+        raise ValueError(f"{who}: num_graphs is {num_graphs} but a count was expected. Pass zero or more.")
+    if index is None:
+        if num_graphs is not None and num_graphs != 1:
+            raise ValueError(
+                f"{who}: num_graphs is {num_graphs} but without {name} all nodes are one graph. "
+                f"Pass {name}, or leave num_graphs out."
+            )
+        return 1
+    if index.dtype != torch.long:
+        raise TypeError(
+            f"{who}: {name} has dtype {_short(index.dtype)} but graph ids are int64. Pass {name}.long()."
+        )
+    check_node_vector(who, name, index, num_nodes)
+    count: int = count_graphs(index) if num_graphs is None else num_graphs
+    if not torch.compiler.is_compiling() and index.numel():
+        smallest, largest = int(index.min()), int(index.max())
+        if smallest < 0 or largest >= count:
+            raise ValueError(
+                f"{who}: {name} has ids from {smallest} to {largest} but num_graphs={count}. "
+                f"Number the graphs from 0, or raise num_graphs to {largest + 1}."
+            )
+    return count
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,94 @@
+"""Slots -> nodes: the read, and the weights behind it."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mooring.ops import checks
+from mooring.ops._read import read_op
+
+
+def read(
+    query: Float[Tensor, "nodes #heads dim"],
+    key: Float[Tensor, "..."],
+    value: Float[Tensor, "graphs slots heads vdim"],
+    index: Int[Tensor, " nodes"] | None = None,
+    *,
+    sum_heads: bool = False,
+) -> Float[Tensor, "nodes _ vdim"]:
+    r"""Node queries and the slots of each graph -> the context of every node, from its own graph's slots only.
+
+    .. math::
+        \rho_{jm} = \operatorname{softmax}_m(q_j^\top k_m), \qquad O_j = \sum_m \rho_{jm} v_m
+
+    Paper: ``eq:slotreadout``, ``eq:target-slot-read``. Scaling belongs to the caller.
+
+    Args:
+        query: what each node looks for; a heads axis of one is shared by all heads.
+        key: ``[graphs, slots, heads, dim]``, or ``[slots, heads, dim]`` shared by all graphs (static addresses).
+        value: what each slot returns.
+        index: graph id of each node, in any order; None when all nodes are one graph.
+        sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the absorbed
+            order, where each head's values already went through its part of the output projection.
+
+    Shapes: context ``[nodes, heads, vdim]``, or ``[nodes, 1, vdim]`` with ``sum_heads``; float32 for half inputs.
+
+    A graph always has its slots, so no node reads from an empty set.
+
+    Cost: ``O(nodes * slots * heads * (dim + vdim))``; memory beyond inputs and outputs does not grow with the nodes.
+
+    >>> value = torch.tensor([1.0, 3.0]).view(1, 2, 1, 1)
+    >>> read(torch.zeros(1, 1, 2), torch.ones(2, 1, 2), value).item()
+    2.0
+    """
+    if key.dim() == 3:
+        key = key.unsqueeze(0)
+    _check(query, key, value, index)
+    graphs, slots, heads, vdim = value.shape
+    if sum_heads and query.size(1) == 1:
+        folded_key = key.transpose(1, 2).reshape(key.size(0), 1, heads * slots, key.size(-1))
+        folded_value = value.transpose(1, 2).reshape(graphs, 1, heads * slots, vdim)
+        return read_op(query, folded_key, folded_value, index, heads)
+    context = read_op(
+        query.expand(-1, heads, -1), key.transpose(1, 2).contiguous(), value.transpose(1, 2).contiguous(), index, 1
+    )
+    return context.sum(dim=1, keepdim=True) if sum_heads else context
+
+
+def read_weights(
+    query: Float[Tensor, "nodes #heads dim"],
+    key: Float[Tensor, "..."],
+    index: Int[Tensor, " nodes"] | None = None,
+) -> Float[Tensor, "nodes slots heads"]:
+    """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside."""
+    if key.dim() == 3:
+        key = key.unsqueeze(0)
+    query = query.expand(-1, key.size(2), -1)
+    if key.size(0) == 1:
+        return torch.einsum("nhd,mhd->nmh", query, key[0]).softmax(dim=1)
+    assert index is not None, "several graphs need an index"
+    return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None) -> None:
+    checks.check_rank("read", "query", query, "nodes heads dim")
+    checks.check_rank("read", "key", key, "graphs slots heads dim")
+    checks.check_rank("read", "value", value, "graphs slots heads vdim")
+    checks.check_floating("read", query=query, key=key, value=value)
+    checks.check_device("read", query=query, key=key, value=value, index=index)
+    if key.size(-1) != query.size(-1):
+        raise ValueError(
+            f"read: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
+        )
+    if key.shape[1:3] != value.shape[1:3] or key.size(0) not in (1, value.size(0)):
+        raise ValueError(
+            f"read: key has (graphs, slots, heads) = {tuple(key.shape[:3])} but value has {tuple(value.shape[:3])}. "
+            "Pass one key for each value, or keys without a graphs axis that all graphs share."
+        )
+    if query.size(1) not in (1, value.size(2)):
+        raise ValueError(
+            f"read: query has {query.size(1)} heads but value has {value.size(2)}. Pass as many, or one that all share."
+        )
+    checks.check_index("read", "index", index, query.size(0), value.size(0))

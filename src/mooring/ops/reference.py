@@ -1,0 +1,94 @@
+"""The slow oracle: one loop for each symbol of the paper, float64, nothing shared with the fast path.
+
+Read it beside the paper: ``s`` are scores, ``v`` values, ``Z`` the mass, ``mu`` the content.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mooring.ops.state import SlotState
+
+
+def write(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor | None = None,
+    *,
+    num_graphs: int | None = None,
+    log_weight: Tensor | None = None,
+) -> SlotState:
+    """:func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
+    query, key, value = query.double(), key.double(), value.double()
+    slots, heads, _ = query.shape
+    key, value = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
+    members = _members(index, key.size(0), num_graphs)
+    content, log_mass = [], []
+    for nodes in members:
+        for m in range(slots):
+            for h in range(heads):
+                s = [query[m, h] @ key[i, h] for i in nodes]
+                if log_weight is not None:
+                    s = [s_i + log_weight[i].double() for s_i, i in zip(s, nodes, strict=True)]
+                v = [value[i, h] for i in nodes]
+                s_v = [(s_i, v_i) for s_i, v_i in zip(s, v, strict=True) if s_i != float("-inf")]
+                if not s_v:
+                    content.append(value.new_zeros(value.size(-1)))
+                    log_mass.append(value.new_tensor(float("-inf")))
+                    continue
+                top = max(s_i.detach() for s_i, _ in s_v)
+                Z = sum(((s_i - top).exp() for s_i, _ in s_v), value.new_zeros(()))
+                mu = sum(((s_i - top).exp() / Z * v_i for s_i, v_i in s_v), value.new_zeros(value.size(-1)))
+                content.append(mu)
+                log_mass.append(Z.log() + top)
+    shape = (len(members), slots, heads)
+    if not content:
+        return SlotState(value.new_zeros(*shape, value.size(-1)), value.new_zeros(shape))
+    return SlotState(torch.stack(content).view(*shape, -1), torch.stack(log_mass).view(shape))
+
+
+def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None = None) -> Tensor:
+    """:func:`mooring.ops.read` by the definition of ``eq:target-slot-read``."""
+    query, key, value = query.double(), key.double(), value.double()
+    graphs, slots, heads, width = value.shape
+    key = key.expand(graphs, slots, heads, -1)
+    query = query.expand(-1, heads, -1)
+    context = []
+    for j in range(query.size(0)):
+        g = 0 if index is None else int(index[j])
+        for h in range(heads):
+            s = torch.stack([query[j, h] @ key[g, m, h] for m in range(slots)])
+            rho = s.softmax(dim=0)
+            context.append(sum((rho[m] * value[g, m, h] for m in range(slots)), value.new_zeros(width)))
+    return torch.stack(context).view(-1, heads, width) if context else value.new_zeros(0, heads, width)
+
+
+def merge(*states: SlotState) -> SlotState:
+    """:func:`mooring.ops.merge` through the masses themselves, so only for masses that float64 can hold."""
+    Z = sum((state.log_mass.double().exp() for state in states), torch.zeros((), dtype=torch.float64))
+    weighted = sum(
+        (state.log_mass.double().exp().unsqueeze(-1) * state.content.double() for state in states),
+        torch.zeros((), dtype=torch.float64),
+    )
+    mu = torch.where(Z.unsqueeze(-1) > 0, weighted / Z.unsqueeze(-1), 0.0)
+    return SlotState(mu, Z.log())
+
+
+def anchored(state: SlotState, anchor_logit: Tensor, anchor_value: Tensor) -> Tensor:
+    """``eq:anchored`` as printed: numerator over denominator."""
+    Z = state.log_mass.double().exp().unsqueeze(-1)
+    e_s0 = anchor_logit.double().exp().unsqueeze(-1)
+    return (e_s0 * anchor_value.double() + Z * state.content.double()) / (e_s0 + Z)
+
+
+def _members(index: Tensor | None, num_nodes: int, num_graphs: int | None) -> list[list[int]]:
+    """Node ids of each graph."""
+    if index is None:
+        return [list(range(num_nodes))]
+    ids = index.tolist()
+    members: list[list[int]] = [[] for _ in range(num_graphs if num_graphs is not None else max(ids, default=-1) + 1)]
+    for node, graph in enumerate(ids):
+        members[graph].append(node)
+    return members

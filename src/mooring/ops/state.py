@@ -1,0 +1,128 @@
+"""The two sufficient statistics of a write, and what can be made of them without seeing the nodes again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+class SlotState(NamedTuple):
+    r"""What a slot keeps of a set of nodes: ``content`` :math:`\mu` and ``log_mass`` :math:`\log Z`.
+
+    .. math::
+        \log Z = \log \sum_i e^{s_i}, \qquad \mu = \frac{1}{Z} \sum_i e^{s_i} v_i
+
+    States of disjoint node sets form a commutative monoid under :func:`merge`. Its identity is the state of the
+    empty set, ``content = 0`` and ``log_mass = -inf``.
+
+    Paper: ``prop:mass``, ``prop:replication``.
+
+    Shapes: content ``[graphs, slots, heads, dim]``, log_mass ``[graphs, slots, heads]``.
+    """
+
+    content: Tensor
+    log_mass: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        r"""The unnormalised weighted sum :math:`Z \mu`, what ACAM and CPA keep; overflows where :math:`Z` does."""
+        return self.log_mass.exp().unsqueeze(-1) * self.content
+
+
+def merge(*states: SlotState) -> SlotState:
+    r"""States of disjoint node sets -> the state of their union, exactly.
+
+    .. math::
+        \log Z = \operatorname{logaddexp}(\log Z_1, \log Z_2), \qquad
+        \mu = \frac{Z_1}{Z} \mu_1 + \frac{Z_2}{Z} \mu_2
+
+    Empty sets: merging with the identity changes nothing, merging identities gives the identity, and gradients
+    stay finite in both cases.
+
+    Cost: ``O(states * graphs * slots * heads * dim)``, whatever the number of nodes.
+
+    >>> left = SlotState(torch.ones(1, 1, 1, 2), torch.zeros(1, 1, 1))
+    >>> right = SlotState(torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 1))
+    >>> merge(left, right).content.flatten().tolist()
+    [0.5, 0.5]
+    """
+    if not states:
+        raise ValueError("merge: got no states. Pass at least one SlotState.")
+    shapes = {(tuple(state.content.shape), tuple(state.log_mass.shape)) for state in states}
+    if len(shapes) > 1:
+        listed = ", ".join(str(tuple(state.content.shape)) for state in states)
+        raise ValueError(
+            f"merge: contents have shapes {listed} but states of one memory share one shape. "
+            "Write every part with the same num_graphs, query and value width."
+        )
+    log_masses = torch.stack([state.log_mass for state in states])
+    contents = torch.stack([state.content for state in states])
+    # Relative to the largest mass and not to -inf: exp(-inf - -inf) would be NaN where every part is empty.
+    largest = log_masses.amax(dim=0).detach()
+    largest = torch.where(largest.isneginf(), 0.0, largest)
+    masses = (log_masses - largest).exp()
+    total = masses.sum(dim=0)
+    empty = total == 0
+    shares = masses / torch.where(empty, 1.0, total)
+    content = (shares.unsqueeze(-1) * contents).sum(dim=0)
+    # log(where(...)) and not where(log(...)): the second has a NaN gradient through the branch not taken.
+    log_mass = torch.where(empty, float("-inf"), torch.where(empty, 1.0, total).log() + largest)
+    return SlotState(content, log_mass)
+
+
+def anchor_weight(
+    state: SlotState, anchor_logit: Float[Tensor, "slots heads"]
+) -> Float[Tensor, "graphs slots heads"]:
+    r"""State and private anchor logit -> the anchor's share of the softmax, :math:`\alpha_0 = \sigma(s_0 - \log Z)`.
+
+    Paper: ``prop:mass``. An empty set gives exactly one.
+    """
+    return torch.sigmoid(anchor_logit - state.log_mass)
+
+
+def anchored(
+    state: SlotState,
+    anchor_logit: Float[Tensor, "slots heads"],
+    anchor_value: Float[Tensor, "slots heads dim"],
+) -> Float[Tensor, "graphs slots heads dim"]:
+    r"""State and private anchor -> softmax attention over the nodes *and* the anchor.
+
+    .. math::
+        z = \frac{e^{s_0} a + \sum_i e^{s_i} v_i}{e^{s_0} + \sum_i e^{s_i}} = \alpha_0 a + (1 - \alpha_0) \mu
+
+    Paper: ``eq:anchored``. An empty set gives the anchor value.
+
+    >>> state = SlotState(torch.ones(1, 1, 1, 1), torch.full((1, 1, 1), 3.0).log())
+    >>> anchored(state, torch.zeros(1, 1), torch.zeros(1, 1, 1)).item()  # three nodes and one anchor
+    0.75
+    """
+    slots_heads = tuple(state.log_mass.shape[1:])
+    if tuple(anchor_logit.shape) != slots_heads or tuple(anchor_value.shape[:-1]) != slots_heads:
+        raise ValueError(
+            f"anchored: anchor_logit has shape {tuple(anchor_logit.shape)} and anchor_value {tuple(anchor_value.shape)} "
+            f"but the state has (slots, heads) = {slots_heads}. Give every slot and head an anchor of its own."
+        )
+    share = anchor_weight(state, anchor_logit).unsqueeze(-1)
+    return share * anchor_value + (1 - share) * state.content
+
+
+def log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
+    r"""The paper's mass feature :math:`\log(1-\alpha_0) - \log\alpha_0 = \log Z - s_0`; ``-inf`` for an empty set.
+
+    Paper: ``app:protocol``. Computed as the difference on the right: the one on the left cancels in float32.
+    """
+    return state.log_mass - anchor_logit
+
+
+def log_surprise(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
+    r"""A mass feature finite everywhere: :math:`-\log\alpha_0 = \log(1 + Z e^{-s_0})`, zero for an empty set.
+
+    With node logits equal to the anchor's this is ``log(1 + count)``; for large masses it meets :func:`log_odds`.
+    """
+    odds = log_odds(state, anchor_logit)
+    # softplus(-inf) has a NaN gradient (0 * inf); an empty set's mass is constant, so it gets none.
+    empty = state.log_mass.isneginf()
+    return torch.where(empty, 0.0, torch.nn.functional.softplus(torch.where(empty, 0.0, odds), threshold=80.0))

@@ -1,0 +1,112 @@
+"""Nodes -> slots: the write, and the weights behind it."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mooring.ops import checks
+from mooring.ops._write import write_op
+from mooring.ops.state import SlotState
+
+
+def write(
+    query: Float[Tensor, "slots heads dim"],
+    key: Float[Tensor, "nodes #heads dim"],
+    value: Float[Tensor, "nodes #heads vdim"],
+    index: Int[Tensor, " nodes"] | None = None,
+    *,
+    num_graphs: int | None = None,
+    log_weight: Float[Tensor, " nodes"] | None = None,
+) -> SlotState:
+    r"""Slot queries and the nodes of each graph -> the two sufficient statistics of every slot.
+
+    .. math::
+        s_i = q^\top k_i + \log w_i, \qquad
+        \log Z = \log \sum_i e^{s_i}, \qquad
+        \mu = \frac{1}{Z} \sum_i e^{s_i} v_i
+
+    Paper: ``eq:slotread``, ``prop:mass``. Scaling belongs to the caller: the score is the bare dot product.
+
+    Args:
+        query: what each slot and head looks for.
+        key, value: what each node offers. A heads axis of one is shared by all heads and computed once; passing the
+            same tensor as key and value saves a pass over it.
+        index: graph id of each node, in any order; None when all nodes are one graph.
+        num_graphs: number of graphs, needed when the last ones are empty; else taken from ``index``.
+        log_weight: logarithm of each node's multiplicity; ``log c`` equals c copies, ``-inf`` leaves a node out.
+
+    Shapes: content ``[graphs, slots, heads, vdim]``, log_mass ``[graphs, slots, heads]``; float32 for half inputs.
+
+    Nothing written (an empty graph, every weight ``-inf``): content 0, log_mass ``-inf``, gradients zero.
+
+    Cost: ``O(nodes * slots * heads * (dim + vdim))`` operations with shared keys and values, a head's share of that
+    otherwise; memory beyond inputs and outputs does not grow with the number of nodes.
+
+    >>> key = torch.zeros(3, 1, 2)
+    >>> state = write(torch.ones(1, 1, 2), key, torch.tensor([[[1.0]], [[2.0]], [[6.0]]]))
+    >>> state.content.item(), round(state.log_mass.exp().item())
+    (3.0, 3)
+    """
+    num_graphs = _check(query, key, value, index, num_graphs, log_weight)
+    slots, heads, dim = query.shape
+    if key.size(1) == value.size(1) == 1:
+        folded = query.transpose(0, 1).reshape(1, heads * slots, dim)
+        content, log_mass = write_op(folded, key, None if value is key else value, index, log_weight, num_graphs)
+        content, log_mass = (
+            content.view(num_graphs, heads, slots, value.size(-1)),
+            log_mass.view(num_graphs, heads, slots),
+        )
+    else:
+        folded = query.transpose(0, 1).contiguous()
+        keys, values = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
+        content, log_mass = write_op(folded, keys, None if value is key else values, index, log_weight, num_graphs)
+    return SlotState(content.transpose(1, 2), log_mass.transpose(1, 2))
+
+
+def write_weights(
+    state: SlotState,
+    query: Float[Tensor, "slots heads dim"],
+    key: Float[Tensor, "nodes #heads dim"],
+    index: Int[Tensor, " nodes"] | None = None,
+    *,
+    log_weight: Float[Tensor, " nodes"] | None = None,
+) -> Float[Tensor, "nodes slots heads"]:
+    r"""The attention each slot pays to each node, :math:`e^{s_i} / Z`; it sums to one over the nodes of a graph.
+
+    For looking inside: unlike :func:`write` it materialises ``nodes * slots * heads`` numbers.
+    """
+    scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
+    if log_weight is not None:
+        scores = scores + log_weight[:, None, None]
+    mass = state.log_mass[index] if index is not None else state.log_mass
+    return (scores - torch.where(mass.isneginf(), 0.0, mass)).exp()
+
+
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor | None,
+    num_graphs: int | None,
+    log_weight: Tensor | None,
+) -> int:
+    checks.check_rank("write", "query", query, "slots heads dim")
+    checks.check_rank("write", "key", key, "nodes heads dim")
+    checks.check_rank("write", "value", value, "nodes heads vdim")
+    checks.check_floating("write", query=query, key=key, value=value)
+    checks.check_device("write", key=key, query=query, value=value, index=index, log_weight=log_weight)
+    if key.size(-1) != query.size(-1):
+        raise ValueError(
+            f"write: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
+        )
+    checks.check_rows("write", "value", value, key.size(0), "key")
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.size(1) not in (1, query.size(1)):
+            raise ValueError(
+                f"write: {name} has {tensor.size(1)} heads but query has {query.size(1)}. "
+                "Pass as many, or one that all share."
+            )
+    checks.check_log_weight("write", log_weight, key.size(0))
+    return checks.check_index("write", "index", index, key.size(0), num_graphs)
