@@ -1,0 +1,27 @@
+"""Modules over :mod:`mooring.ops`, in PyG's manner: virtual nodes, an aggregation, a convolution wrapper."""
+
+from mooring.nn.addresses import Addresses
+from mooring.nn.integrate import GlobalFiLM, ResidualAdd, SlotFiLM
+from mooring.nn.memory import SlotMemory
+from mooring.nn.slot_aggregation import SlotAggregation
+from mooring.nn.slot_conv import SlotConv
+from mooring.nn.slot_read import SlotRead
+from mooring.nn.slot_update import SlotUpdate
+from mooring.nn.slot_virtual_node import SlotVirtualNode
+from mooring.nn.slot_write import SlotWrite
+from mooring.nn.virtual_node import VirtualNode
+
+__all__ = [
+    "Addresses",
+    "GlobalFiLM",
+    "ResidualAdd",
+    "SlotAggregation",
+    "SlotConv",
+    "SlotFiLM",
+    "SlotMemory",
+    "SlotRead",
+    "SlotUpdate",
+    "SlotVirtualNode",
+    "SlotWrite",
+    "VirtualNode",
+]

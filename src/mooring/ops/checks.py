@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -14,8 +16,7 @@ def count_graphs(index: Tensor) -> int:
 
 @count_graphs.register_fake
 def _(index: Tensor) -> int:
-    size: int = torch.library.get_ctx().new_dynamic_size()
-    return size
+    return cast(int, torch.library.get_ctx().new_dynamic_size())
 
 
 def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
@@ -102,9 +103,7 @@ def check_index(who: str, name: str, index: Tensor | None, num_nodes: int, num_g
             )
         return 1
     if index.dtype != torch.long:
-        raise TypeError(
-            f"{who}: {name} has dtype {_short(index.dtype)} but graph ids are int64. Pass {name}.long()."
-        )
+        raise TypeError(f"{who}: {name} has dtype {_short(index.dtype)} but graph ids are int64. Pass {name}.long().")
     check_node_vector(who, name, index, num_nodes)
     count: int = count_graphs(index) if num_graphs is None else num_graphs
     if not torch.compiler.is_compiling() and index.numel():
@@ -115,6 +114,13 @@ def check_index(who: str, name: str, index: Tensor | None, num_nodes: int, num_g
                 f"Number the graphs from 0, or raise num_graphs to {largest + 1}."
             )
     return count
+
+
+def skip(index: Tensor | None, where: Tensor | None) -> Tensor | None:
+    """The graph ids with -1, which the fast path leaves out, for nodes that do not take part."""
+    if where is None:
+        return index
+    return where.long() - 1 if index is None else torch.where(where, index, -1)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -52,8 +52,6 @@ class Tile:
             out.index_copy_(0, self.nodes[kept], flat[kept])
 
 
-
-
 def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Tile]:
     """Cut the nodes into dense tiles that cover every node with ``index >= 0`` exactly once.
 
@@ -63,7 +61,7 @@ def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Til
     """
     if num_nodes == 0:
         return
-    if index is None or num_graphs == 1 and int(index.min()) == 0:
+    if index is None or (num_graphs == 1 and int(index.min()) == 0):
         yield from _cut(slice(0, 1), 0, num_nodes, None)
         return
     order = None

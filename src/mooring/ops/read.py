@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mooring.ops import checks
@@ -16,6 +16,7 @@ def read(
     value: Float[Tensor, "graphs slots heads vdim"],
     index: Int[Tensor, " nodes"] | None = None,
     *,
+    where: Bool[Tensor, " nodes"] | None = None,
     sum_heads: bool = False,
 ) -> Float[Tensor, "nodes _ vdim"]:
     r"""Node queries and the slots of each graph -> the context of every node, from its own graph's slots only.
@@ -30,6 +31,7 @@ def read(
         key: ``[graphs, slots, heads, dim]``, or ``[slots, heads, dim]`` shared by all graphs (static addresses).
         value: what each slot returns.
         index: graph id of each node, in any order; None when all nodes are one graph.
+        where: the nodes that read; the others are skipped and get zero. None means all.
         sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the absorbed
             order, where each head's values already went through its part of the output projection.
 
@@ -46,6 +48,8 @@ def read(
     if key.dim() == 3:
         key = key.unsqueeze(0)
     _check(query, key, value, index)
+    checks.check_mask("read", "where", where, query.size(0))
+    index = checks.skip(index, where)
     graphs, slots, heads, vdim = value.shape
     if sum_heads and query.size(1) == 1:
         folded_key = key.transpose(1, 2).reshape(key.size(0), 1, heads * slots, key.size(-1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mooring.ops import checks
@@ -19,6 +19,7 @@ def write(
     *,
     num_graphs: int | None = None,
     log_weight: Float[Tensor, " nodes"] | None = None,
+    where: Bool[Tensor, " nodes"] | None = None,
 ) -> SlotState:
     r"""Slot queries and the nodes of each graph -> the two sufficient statistics of every slot.
 
@@ -36,6 +37,7 @@ def write(
         index: graph id of each node, in any order; None when all nodes are one graph.
         num_graphs: number of graphs, needed when the last ones are empty; else taken from ``index``.
         log_weight: logarithm of each node's multiplicity; ``log c`` equals c copies, ``-inf`` leaves a node out.
+        where: the nodes that write; the others are skipped, not weighed by zero. None means all.
 
     Shapes: content ``[graphs, slots, heads, vdim]``, log_mass ``[graphs, slots, heads]``; float32 for half inputs.
 
@@ -50,6 +52,8 @@ def write(
     (3.0, 3)
     """
     num_graphs = _check(query, key, value, index, num_graphs, log_weight)
+    checks.check_mask("write", "where", where, key.size(0))
+    index = checks.skip(index, where)
     slots, heads, dim = query.shape
     if key.size(1) == value.size(1) == 1:
         folded = query.transpose(0, 1).reshape(1, heads * slots, dim)

@@ -1,0 +1,27 @@
+"""What a virtual node holds after a write, for those who want to look inside."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from mooring.ops import SlotState
+
+
+class SlotMemory(NamedTuple):
+    """The inside of one forward pass; entries a module does not have are None.
+
+    Args:
+        state: the two statistics of the write, ``[graphs, slots, heads, dim]`` and ``[graphs, slots, heads]``.
+        content: the slots as the nodes read them, ``[graphs, slots, channels]``.
+        anchor_weight: the private anchors' share of the softmax, ``[graphs, slots, heads]``.
+        write_weights: attention of slots to nodes, ``[nodes, slots, heads]``; zero for nodes that do not write.
+        read_weights: attention of nodes to slots, ``[nodes, slots, heads]``.
+    """
+
+    state: SlotState
+    content: Tensor
+    anchor_weight: Tensor | None = None
+    write_weights: Tensor | None = None
+    read_weights: Tensor | None = None

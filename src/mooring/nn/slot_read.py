@@ -1,0 +1,95 @@
+"""Slots -> nodes, with learned projections."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.nn.addresses import Addresses
+from mooring.nn.slot_write import absorbs
+
+
+class SlotRead(nn.Module):
+    r"""Node features and slot memory -> a context for every node, by cross-attention over the slots of its graph.
+
+    .. math::
+        \rho_{jm} = \operatorname{softmax}_m \frac{(h_j U_Q)^\top (Z_m U_K)}{\tau \sqrt d}, \qquad
+        O_j = \Big(\sum_m \rho_{jm} Z_m U_V\Big) U_O
+
+    Paper: ``eq:slotreadout``, ``eq:target-slot-read``; with ``addresses`` the keys are the static slot addresses.
+
+    Where it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the slots' keys and values: a node then meets two
+    skinny matrix products and no ``channels x channels`` one.
+
+    Args:
+        channels, slots, heads, temperature, addresses: as in :class:`SlotWrite`.
+        out_channels: width of the context; channels if None.
+
+    Shapes: x ``[nodes, channels]``, memory ``[graphs, slots, channels]`` -> ``[nodes, out_channels]``.
+
+    >>> SlotRead(8, slots=3, heads=2)(torch.randn(5, 8), torch.randn(1, 3, 8)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        slots: int,
+        heads: int = 4,
+        *,
+        out_channels: int | None = None,
+        temperature: float = 1.0,
+        addresses: Addresses | None = None,
+    ) -> None:
+        super().__init__()
+        self.channels = channels
+        self.heads = heads
+        self.temperature = temperature
+        self.absorbed = absorbs(slots, heads, channels)
+        self.addresses = addresses
+        if addresses is None:
+            self.lin_query = nn.Linear(channels, channels, bias=False)
+            self.lin_key = nn.Linear(channels, channels, bias=False)
+        self.lin_value = nn.Linear(channels, channels, bias=False)
+        self.lin_out = nn.Linear(channels, out_channels or channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        memory: Float[Tensor, "graphs slots channels"],
+        batch: Int[Tensor, " nodes"] | None = None,
+        *,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
+    ) -> Float[Tensor, "nodes out_channels"]:
+        query, key = self.score_parts(x, memory, address)
+        value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
+        if not self.absorbed:
+            context = ops.read(query, key, value, batch, where=targets)
+            return self.lin_out(context.flatten(1).to(x.dtype))
+        weight = self.lin_out.weight.unflatten(-1, (self.heads, -1))
+        value = torch.einsum("gmhd,ohd->gmho", value, weight)
+        return ops.read(query, key, value, batch, where=targets, sum_heads=True).squeeze(1).to(x.dtype)
+
+    def score_parts(self, x: Tensor, memory: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
+        if self.addresses is not None:
+            assert address is not None, "the owner checks that an address is there"
+            return address.unsqueeze(1), self.addresses.table()
+        heads, dim = self.heads, self.channels // self.heads
+        scale = 1.0 / (self.temperature * math.sqrt(dim))
+        key = (self.lin_key(memory) * scale).unflatten(-1, (heads, dim))
+        if self.absorbed:
+            weight = self.lin_query.weight.unflatten(0, (heads, dim))
+            return x.unsqueeze(1), torch.einsum("gmhd,hdc->gmhc", key, weight)
+        return self.lin_query(x).unflatten(-1, (heads, dim)), key

@@ -1,0 +1,107 @@
+"""The slot's own computation between write and read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.ops import SlotState
+
+MassFeature = Literal["softplus", "log_odds"]
+
+# The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
+LOG_ODDS_FLOOR = -20.0
+
+
+class SlotUpdate(nn.Module):
+    r"""Slot state -> slot memory: project, normalise, feed forward, normalise, *then* add the mass.
+
+    .. math::
+        Z = \operatorname{LN}(u + \operatorname{FF}(u)) + \operatorname{MLP}(\text{mass}), \qquad
+        u = \operatorname{LN}(S + \mu W_O)
+
+    The mass comes after both LayerNorms so that they cannot erase it. Without an anchor there is no mass channel and
+    the memory is blind to replication.
+
+    Paper: ``eq:slotread``, ``app:protocol``. Departs: a slot to which nothing was written holds its anchor value, the
+    limit of ``eq:anchored``; the paper leaves the case open.
+
+    Args:
+        channels, slots, heads: as in :class:`SlotWrite`.
+        anchored: give each slot and head a private anchor, a logit (zero at first) and a value.
+        mass: ``"softplus"`` is :math:`\log(1 + Z e^{-s_0})`, finite for an empty set and equal to
+            ``log(1 + count)`` for matching logits: the default. ``"log_odds"`` is the paper's
+            :math:`\log Z - s_0`, here floored at -20, because it is ``-inf`` for an empty set.
+        split: keep content and mass in separate channels; False puts the raw ``eq:anchored`` mixture in the content
+            instead, where LayerNorm sees it.
+        identity: add the learned slot states, the residual of ``eq:slotread``; None where slots have addresses.
+
+    Shapes: content ``[graphs, slots, heads, channels / heads]`` -> ``[graphs, slots, channels]``.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        slots: int,
+        heads: int = 4,
+        *,
+        anchored: bool = True,
+        mass: MassFeature = "softplus",
+        split: bool = True,
+        hidden_channels: int | None = None,
+    ) -> None:
+        super().__init__()
+        if mass not in ("softplus", "log_odds"):
+            raise ValueError(f"SlotUpdate: mass is {mass!r} but 'softplus' or 'log_odds' was expected.")
+        self.anchored = anchored
+        self.mass = mass
+        self.split = split
+        hidden = hidden_channels or channels
+        self.lin_out = nn.Linear(channels, channels)
+        self.norm_in = nn.LayerNorm(channels)
+        self.feed_forward = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+        self.norm_out = nn.LayerNorm(channels)
+        if anchored:
+            self.anchor_logit = nn.Parameter(torch.empty(slots, heads))
+            self.anchor_value = nn.Parameter(torch.empty(slots, heads, channels // heads))
+            if split:
+                self.mass_mlp = nn.Sequential(nn.Linear(heads, hidden), nn.GELU(), nn.Linear(hidden, channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.LayerNorm):
+                module.reset_parameters()
+        if self.anchored:
+            nn.init.zeros_(self.anchor_logit)
+            nn.init.normal_(self.anchor_value)
+
+    def forward(
+        self, state: SlotState, identity: Float[Tensor, "slots channels"] | None = None
+    ) -> Float[Tensor, "graphs slots channels"]:
+        content = self._content(state).flatten(-2).to(self.lin_out.weight.dtype)
+        u = self.lin_out(content)
+        if identity is not None:
+            u = u + identity
+        u = self.norm_in(u)
+        u = self.norm_out(u + self.feed_forward(u))
+        if self.anchored and self.split:
+            u = u + self.mass_mlp(self.mass_feature(state).to(u.dtype))
+        return u
+
+    def mass_feature(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
+        """How much was written, relative to the anchor."""
+        if self.mass == "softplus":
+            return ops.log_surprise(state, self.anchor_logit)
+        return ops.log_odds(state, self.anchor_logit).clamp(min=LOG_ODDS_FLOOR)
+
+    def _content(self, state: SlotState) -> Tensor:
+        if not self.anchored:
+            return state.content
+        if not self.split:
+            return ops.anchored(state, self.anchor_logit, self.anchor_value)
+        return torch.where(state.log_mass.isneginf().unsqueeze(-1), self.anchor_value, state.content)

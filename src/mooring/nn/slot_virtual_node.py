@@ -1,0 +1,178 @@
+"""The addressable virtual node, anchored or not."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.nn.addresses import Addresses
+from mooring.nn.checks import check_address, check_build, check_input
+from mooring.nn.integrate import GlobalFiLM, ResidualAdd, SlotFiLM
+from mooring.nn.memory import SlotMemory
+from mooring.nn.slot_read import SlotRead
+from mooring.nn.slot_update import MassFeature, SlotUpdate
+from mooring.nn.slot_write import SlotWrite
+
+
+class SlotVirtualNode(nn.Module):
+    r"""Node features -> node features that have met a global memory of addressable slots.
+
+    ``x --write--> SlotState --update--> memory --read--> context --integrate--> x'``, each step a small module that
+    can be replaced: :class:`SlotWrite`, :class:`SlotUpdate`, :class:`SlotRead`, and an integration.
+
+    Paper: the Cross-Attn VN (``eq:slotread``, ``eq:slotreadout``) with ``anchored=False``, the Anchored Cross-Attn VN
+    (``eq:anchored``, ``app:protocol``) by default.
+
+    Args:
+        channels: width of the node features, in and out.
+        slots: number :math:`M` of virtual states.
+        heads: attention heads; they divide channels.
+        anchored: give each slot and head a private anchor, so that the memory knows how much was written.
+        temperature: of both softmaxes; lower is sharper.
+        address_channels: route by the ``address`` given to forward, through static slot addresses and one projection
+            shared by writes and reads. None routes by content.
+        mass: the mass feature, see :class:`SlotUpdate`.
+        integrate: ``"film"`` (Slot-FiLM), ``"residual"``, ``"global_film"``, or a module of your own in the manner of
+            :mod:`mooring.nn.integrate`.
+        hidden_channels: hidden width of Slot-FiLM; channels if None.
+        init_std: how far from the identity the module starts; zero is the identity.
+
+    Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
+
+    An empty graph, or one without sources, gets memory of its own: the anchor values.
+
+    Cost: ``O(nodes * slots * channels)`` for each of write and read.
+
+    >>> memory = SlotVirtualNode(16, slots=4)
+    >>> memory(torch.randn(7, 16), torch.tensor([0, 0, 1, 1, 1, 0, 2])).shape
+    torch.Size([7, 16])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        slots: int,
+        heads: int = 4,
+        *,
+        anchored: bool = True,
+        temperature: float = 1.0,
+        address_channels: int | None = None,
+        mass: MassFeature = "softplus",
+        split: bool = True,
+        integrate: Literal["film", "residual", "global_film"] | nn.Module = "film",
+        hidden_channels: int | None = None,
+        init_std: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        check_build("SlotVirtualNode", channels, slots, heads)
+        if temperature <= 0:
+            raise ValueError(f"SlotVirtualNode: temperature is {temperature} but a positive one was expected.")
+        self.channels = channels
+        self.slots = slots
+        self.heads = heads
+        self.anchored = anchored
+        self.address_channels = address_channels
+        self.integrate: Any = _integration(integrate, channels, slots, hidden_channels, init_std)
+        addresses = None
+        if address_channels is not None:
+            addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
+        self.write = SlotWrite(channels, slots, heads, temperature=temperature, addresses=addresses)
+        self.update = SlotUpdate(channels, slots, heads, anchored=anchored, mass=mass, split=split)
+        self.read: SlotRead | None = None
+        if self.integrate.context_channels:
+            self.read = SlotRead(
+                channels,
+                slots,
+                heads,
+                out_channels=self.integrate.context_channels,
+                temperature=temperature,
+                addresses=addresses,
+            )
+
+    def reset_parameters(self) -> None:
+        module: Any
+        if self.write.addresses is not None:
+            self.write.addresses.reset_parameters()
+        for module in (self.write, self.update, self.read, self.integrate):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | None = None,
+        *,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, " nodes"] | None = None,
+        num_graphs: int | None = None,
+        return_state: bool = False,
+    ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
+        """
+        Args:
+            batch: graph id of each node, in any order; None when all nodes are one graph.
+            address: where each node writes and reads, with ``address_channels``.
+            sources: the nodes that write. targets: the nodes that read; the others come back unchanged.
+            log_weight: logarithm of each node's multiplicity in the write.
+            num_graphs: number of graphs, needed when the last ones are empty.
+            return_state: also return the :class:`SlotMemory` of this pass.
+        """
+        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
+        check_address(type(self).__name__, address, x.size(0), self.address_channels)
+        state = self.write(x, batch, address=address, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        memory = self.update(state, None if self.write.addresses is not None else self.write.slot)
+        context = None
+        if self.read is not None:
+            context = self.read(x, memory, batch, address=address, targets=targets)
+        out = self.integrate(x, context, memory, batch)
+        if targets is not None:
+            out = torch.where(targets.unsqueeze(-1), out, x)
+        if not return_state:
+            return out
+        return out, self._look(x, batch, address, sources, log_weight, state, memory)
+
+    def _look(
+        self,
+        x: Tensor,
+        batch: Tensor | None,
+        address: Tensor | None,
+        sources: Tensor | None,
+        log_weight: Tensor | None,
+        state: ops.SlotState,
+        memory: Tensor,
+    ) -> SlotMemory:
+        query, key = self.write.score_parts(x, address)
+        weights = ops.write_weights(state, query, key, batch, log_weight=log_weight)
+        if sources is not None:
+            weights = weights * sources[:, None, None]
+        anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
+        read = None
+        if self.read is not None:
+            read = ops.read_weights(*self.read.score_parts(x, memory, address), batch)
+        return SlotMemory(state, memory, anchor, weights, read)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
+        )
+
+
+def _integration(
+    integrate: str | nn.Module, channels: int, slots: int, hidden_channels: int | None, init_std: float
+) -> Any:
+    if isinstance(integrate, nn.Module):
+        return integrate
+    if integrate == "film":
+        return SlotFiLM(channels, hidden_channels, init_std=init_std)
+    if integrate == "residual":
+        return ResidualAdd(channels, init_scale=init_std)
+    if integrate == "global_film":
+        return GlobalFiLM(channels, slots, hidden_channels, init_std=init_std)
+    raise ValueError(
+        f"SlotVirtualNode: integrate is {integrate!r} but 'film', 'residual', 'global_film' or a module was expected."
+    )

@@ -1,0 +1,116 @@
+"""Nodes -> slots, with learned projections."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.nn.addresses import Addresses
+from mooring.ops import SlotState
+
+
+def absorbs(slots: int, heads: int, channels: int) -> bool:
+    """Whether folding the projections into the slots is cheaper, per node, than projecting the node.
+
+    Folded, a node costs ``slots * heads * channels`` for each of score and content; projected, it costs
+    ``channels * channels`` for each of key and value, and then ``slots * channels``.
+    """
+    return slots * (heads - 1) <= channels
+
+
+class SlotWrite(nn.Module):
+    r"""Node features -> the :class:`~mooring.ops.SlotState` of every slot, by cross-attention.
+
+    .. math::
+        Q = S W_Q, \quad K = X W_K, \quad V = X W_V, \quad
+        s = \frac{Q K^\top}{\tau \sqrt d}, \quad \log Z = \operatorname{logsumexp}(s), \quad
+        \mu = \operatorname{softmax}_{\text{nodes}}(s) V
+
+    Paper: ``eq:slotread`` up to the output projection; with ``addresses``, the controlled routing of ``app:protocol``.
+
+    Where it is cheaper (see :func:`absorbs`) the projections are folded into the slots,
+    :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i`, so that no
+    ``nodes x channels x channels`` product is formed. Both orders give the same numbers.
+
+    Args:
+        channels: width of the node features.
+        slots, heads: each head of each slot attends on its own; heads divide channels.
+        temperature: the paper's :math:`\tau`; lower is sharper.
+        addresses: route by static addresses instead of by content.
+
+    Shapes: x ``[nodes, channels]`` -> content ``[graphs, slots, heads, channels / heads]``, log_mass
+    ``[graphs, slots, heads]``.
+
+    >>> state = SlotWrite(8, slots=3, heads=2)(torch.randn(5, 8))
+    >>> state.content.shape
+    torch.Size([1, 3, 2, 4])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        slots: int,
+        heads: int = 4,
+        *,
+        temperature: float = 1.0,
+        addresses: Addresses | None = None,
+    ) -> None:
+        super().__init__()
+        self.channels = channels
+        self.heads = heads
+        self.temperature = temperature
+        self.absorbed = absorbs(slots, heads, channels)
+        self.addresses = addresses
+        if addresses is None:
+            self.slot = nn.Parameter(torch.empty(slots, channels))
+            self.lin_query = nn.Linear(channels, channels, bias=False)
+            self.lin_key = nn.Linear(channels, channels, bias=False)
+        self.lin_value = nn.Linear(channels, channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.addresses is None:
+            nn.init.normal_(self.slot)
+            nn.init.xavier_uniform_(self.lin_query.weight)
+            nn.init.xavier_uniform_(self.lin_key.weight)
+        nn.init.xavier_uniform_(self.lin_value.weight)
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | None = None,
+        *,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, " nodes"] | None = None,
+        num_graphs: int | None = None,
+    ) -> SlotState:
+        query, key = self.score_parts(x, address)
+        heads, dim = self.heads, self.channels // self.heads
+        if self.absorbed:
+            # Passing one tensor twice lets the op see that keys and values are the same memory.
+            value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
+        else:
+            value = self.lin_value(x).unflatten(-1, (heads, dim))
+        state = ops.write(query, key, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=sources)
+        if not self.absorbed:
+            return state
+        weight = self.lin_value.weight.unflatten(0, (heads, dim))
+        return SlotState(torch.einsum("gmhc,hdc->gmhd", state.content.to(weight.dtype), weight), state.log_mass)
+
+    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
+        if self.addresses is not None:
+            assert address is not None, "the owner checks that an address is there"
+            return self.addresses.table(), address.unsqueeze(1)
+        heads, dim = self.heads, self.channels // self.heads
+        scale = 1.0 / (self.temperature * math.sqrt(dim))
+        query = (self.lin_query(self.slot) * scale).unflatten(-1, (heads, dim))
+        if self.absorbed:
+            weight = self.lin_key.weight.unflatten(0, (heads, dim))
+            return torch.einsum("mhd,hdc->mhc", query, weight), x.unsqueeze(1)
+        return query, self.lin_key(x).unflatten(-1, (heads, dim))

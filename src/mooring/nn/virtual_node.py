@@ -1,0 +1,138 @@
+"""The homogeneous virtual node: one state, the same for every node."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.nn.checks import check_build, check_input
+from mooring.nn.memory import SlotMemory
+from mooring.ops import SlotState
+
+Pool = Literal["mean", "sum", "max"]
+
+
+class VirtualNode(nn.Module):
+    r"""Node features -> node features that have met one global state, broadcast identically.
+
+    .. math::
+        z = s + \operatorname{MLP}_3(s + \operatorname{pool}_i h_i), \qquad
+        h_j^+ = h_j + \epsilon \operatorname{MLP}([h_j, z])
+
+    Paper: the VN of ``app:protocol`` (mean pool, three-layer MLP, residual target MLP with scale 0.2).
+    Departs: "residual target MLP" is read as a joint MLP of node and state, the stronger of the two readings.
+
+    Args:
+        channels: width of the node features, in and out.
+        pool: ``"mean"``; ``"sum"``, which counts, as OGB has it; ``"max"``.
+        copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
+            symmetry lemma), so they add nothing; kept to show it.
+        scale: the paper's :math:`\epsilon`.
+
+    Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
+
+    An empty graph pools to zero.
+
+    >>> VirtualNode(8, pool="sum")(torch.randn(5, 8)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2) -> None:
+        super().__init__()
+        check_build("VirtualNode", channels, copies, 1)
+        if pool not in ("mean", "sum", "max"):
+            raise ValueError(f"VirtualNode: pool is {pool!r} but 'mean', 'sum' or 'max' was expected.")
+        self.channels = channels
+        self.pool = pool
+        self.copies = copies
+        self.scale = scale
+        self.state = nn.Parameter(torch.empty(copies, channels))
+        self.update = nn.Sequential(
+            nn.Linear(channels, channels),
+            nn.GELU(),
+            nn.Linear(channels, channels),
+            nn.GELU(),
+            nn.Linear(channels, channels),
+        )
+        self.lin_node = nn.Linear(channels, channels)
+        self.lin_state = nn.Linear(channels, channels, bias=False)
+        self.lin_out = nn.Linear(channels, channels)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.state)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | None = None,
+        *,
+        address: Tensor | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, " nodes"] | None = None,
+        num_graphs: int | None = None,
+        return_state: bool = False,
+    ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``."""
+        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
+        mean = pooled_mean(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        if self.pool == "mean":
+            pooled = mean.content
+        elif self.pool == "sum":
+            pooled = mean.total
+        else:
+            pooled = pooled_max(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        pooled = pooled.view(num_graphs, 1, self.channels).to(self.state.dtype)
+        state = self.state + self.update(self.state + pooled)
+        shared = self.lin_state(state.mean(dim=1))
+        shared = shared[batch] if batch is not None else shared
+        out = x + self.scale * self.lin_out(nn.functional.gelu(self.lin_node(x) + shared)).to(x.dtype)
+        if targets is not None:
+            out = torch.where(targets.unsqueeze(-1), out, x)
+        return (out, SlotMemory(mean, state)) if return_state else out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, pool={self.pool!r}, copies={self.copies})"
+
+
+def pooled_mean(
+    x: Float[Tensor, "nodes channels"],
+    batch: Int[Tensor, " nodes"] | None = None,
+    *,
+    sources: Bool[Tensor, " nodes"] | None = None,
+    log_weight: Float[Tensor, " nodes"] | None = None,
+    num_graphs: int | None = None,
+) -> SlotState:
+    """The state of a slot that asks for nothing: content is the mean, log_mass the log of the (weighted) count."""
+    nothing = x.new_zeros(x.size(0), 1, 0)
+    query = x.new_zeros(1, 1, 0)
+    return ops.write(query, nothing, x.unsqueeze(1), batch, num_graphs=num_graphs, log_weight=log_weight, where=sources)
+
+
+def pooled_max(
+    x: Float[Tensor, "nodes channels"],
+    batch: Int[Tensor, " nodes"] | None,
+    *,
+    sources: Bool[Tensor, " nodes"] | None,
+    log_weight: Float[Tensor, " nodes"] | None,
+    num_graphs: int,
+) -> Float[Tensor, "graphs channels"]:
+    """The channel-wise maximum over each graph's sources; zero where there are none."""
+    absent = torch.zeros(x.size(0), dtype=torch.bool, device=x.device)
+    if sources is not None:
+        absent = absent | ~sources
+    if log_weight is not None:
+        absent = absent | log_weight.isneginf()
+    x = x.masked_fill(absent.unsqueeze(-1), float("-inf"))
+    index = batch if batch is not None else x.new_zeros(x.size(0), dtype=torch.long)
+    lowest = x.new_full((num_graphs, x.size(1)), float("-inf"))
+    top = lowest.scatter_reduce(0, index.unsqueeze(-1).expand_as(x), x, "amax")
+    return torch.where(top.isneginf(), 0.0, top)

@@ -1,0 +1,54 @@
+"""The four variants of the paper's first table, and the two other pools."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.zoo.registry import MemorySpec, register
+
+PAPER = "Marcoccia 2026"
+
+
+@register("none", title="no global module", paper="Gilmer et al. 2017")
+def none(spec: MemorySpec) -> None:
+    return None
+
+
+@register("vn", title="virtual node, mean pool", paper="Gilmer et al. 2017")
+def mean(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "mean")
+
+
+@register("vn-sum", title="virtual node, sum pool, as in OGB", paper="Hu et al. 2020")
+def total(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "sum")
+
+
+@register("vn-max", title="virtual node, max pool", paper="Gilmer et al. 2017")
+def maximum(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "max")
+
+
+def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
+    """Our module by specification, anchored or not."""
+    return SlotVirtualNode(
+        spec.channels,
+        spec.slots,
+        spec.heads,
+        anchored=anchored,
+        temperature=spec.temperature,
+        address_channels=spec.address_channels,
+        mass=spec.mass,
+        init_std=spec.init_std,
+    )
+
+
+@register("cross-attn", title="Cross-Attn VN", paper=PAPER)
+def cross_attn(spec: MemorySpec) -> nn.Module:
+    return slots(spec, anchored=False)
+
+
+@register("anchored", title="Anchored Cross-Attn VN", paper=PAPER)
+def anchored(spec: MemorySpec) -> nn.Module:
+    return slots(spec, anchored=True)

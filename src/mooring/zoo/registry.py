@@ -1,0 +1,87 @@
+"""Every global module by name, built from one specification.
+
+Adding one is a file with a module and a registration:
+
+    @register("my-vn", title="My virtual node", paper="me, 2026")
+    def my_vn(spec: MemorySpec) -> nn.Module:
+        return MyVirtualNode(spec.channels)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from mooring.nn.slot_update import MassFeature
+
+
+@dataclass(frozen=True)
+class MemorySpec:
+    """What a task asks of a global module; a module uses what it has a use for.
+
+    Args:
+        channels: width of the node features, in and out.
+        slots, heads, temperature, address_channels, init_std, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
+    """
+
+    channels: int
+    slots: int = 16
+    heads: int = 4
+    temperature: float = 1.0
+    address_channels: int | None = None
+    init_std: float = 1e-3
+    mass: MassFeature = "softplus"
+
+
+Builder = Callable[[MemorySpec], nn.Module | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered module: its name, what it is in a few words, where it is from, and how to build it."""
+
+    name: str
+    title: str
+    paper: str
+    build: Builder
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def register(name: str, *, title: str, paper: str) -> Callable[[Builder], Builder]:
+    """Make ``build(spec)`` available under ``name``."""
+
+    def add(build: Builder) -> Builder:
+        if name in _ENTRIES:
+            raise ValueError(f"zoo: {name!r} is registered already. Pick another name.")
+        _ENTRIES[name] = Entry(name, title, paper, build)
+        return build
+
+    return add
+
+
+def names() -> list[str]:
+    """All registered names, in order of registration."""
+    return list(_ENTRIES)
+
+
+def entry(name: str) -> Entry:
+    """The entry of one name, with a suggestion when there is none."""
+    if name not in _ENTRIES:
+        close = difflib.get_close_matches(name, _ENTRIES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(_ENTRIES)}."
+        raise ValueError(f"zoo: unknown module {name!r}{hint}")
+    return _ENTRIES[name]
+
+
+def build(name: str, spec: MemorySpec) -> nn.Module | None:
+    """The module called ``name``; None for ``"none"``, the absence of a global module.
+
+    >>> build("anchored", MemorySpec(channels=16, slots=4))
+    SlotVirtualNode(16, slots=4, heads=4, anchored=True)
+    """
+    return entry(name).build(spec)
