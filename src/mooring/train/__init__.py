@@ -1,19 +1,29 @@
 """Configs, the Lightning module, resume and run records: one trainer for every task."""
 
 from mooring.train.config import ConfigError, parse_overrides, strict
+from mooring.train.engine import RunsFailed, run_many
 from mooring.train.experiment import Experiment, TrainConfig, get_experiment, list_experiments, register_experiment
+from mooring.train.progress import Monitor, Progress
 from mooring.train.record import Record, RecordError, record_path
+from mooring.train.request import RunRequest
+from mooring.train.run import run_one
 
 __all__ = [
     "ConfigError",
     "Experiment",
+    "Monitor",
+    "Progress",
     "Record",
     "RecordError",
+    "RunRequest",
+    "RunsFailed",
     "TrainConfig",
     "get_experiment",
     "list_experiments",
     "parse_overrides",
     "record_path",
     "register_experiment",
+    "run_many",
+    "run_one",
     "strict",
 ]

@@ -24,6 +24,12 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     _sync_folder(path.parent)
 
 
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Delete the temporary files that killed writers of `name` left in `folder`."""
+    for path in folder.glob(f".{name}.*.tmp"):
+        path.unlink(missing_ok=True)
+
+
 def _sync_folder(folder: Path) -> None:
     # Without this the rename itself may be lost in a power cut. Windows cannot open folders and does not need it.
     if os.name == "nt":

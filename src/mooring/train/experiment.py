@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
@@ -104,10 +103,12 @@ def is_memory(parameter: str) -> bool:
     return parameter == "memory" or parameter.startswith("memory.")
 
 
+ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
+
 EXPERIMENTS: dict[str, type[Experiment]] = {}
 
 
-def register_experiment(cls: type[Experiment]) -> type[Experiment]:
+def register_experiment(cls: ExperimentType) -> ExperimentType:
     """Class decorator: make an experiment known under its `name`."""
     known = EXPERIMENTS.get(cls.name)
     if known is not None and known.__qualname__ != cls.__qualname__:
@@ -124,9 +125,10 @@ def get_experiment(task: str) -> type[Experiment]:
         module, _, name = task.partition(":")
         return getattr(importlib.import_module(module), name)
     if task not in EXPERIMENTS:
-        package = f"mooring.train.{task.replace('-', '_')}"
         # Only the one asked for, where its name says which: some tasks import heavy solvers.
-        importlib.import_module(package) if importlib.util.find_spec(package) else list_experiments()
+        packages = _task_packages()
+        named = task.replace("-", "_")
+        _import_tasks([named] if named in packages else packages)
     if task not in EXPERIMENTS:
         guess = did_you_mean(task, EXPERIMENTS)
         remedy = f"did you mean {guess!r}?" if guess else f"the tasks are {', '.join(EXPERIMENTS)}."
@@ -136,8 +138,15 @@ def get_experiment(task: str) -> type[Experiment]:
 
 def list_experiments() -> dict[str, type[Experiment]]:
     """Return every task by name. The subpackages of ``mooring.train`` are the tasks, imported when first asked for."""
-    package = importlib.import_module("mooring.train")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.ispkg:
-            importlib.import_module(f"mooring.train.{module.name}")
+    _import_tasks(_task_packages())
     return dict(EXPERIMENTS)
+
+
+def _task_packages() -> list[str]:
+    train = importlib.import_module("mooring.train")
+    return [module.name for module in pkgutil.iter_modules(train.__path__) if module.ispkg]
+
+
+def _import_tasks(packages: list[str]) -> None:
+    for package in packages:
+        importlib.import_module(f"mooring.train.{package}")

@@ -1,0 +1,129 @@
+"""Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from mooring.train.atomic import write_atomic
+from mooring.train.record import require_same_config
+
+GENERATIONS = 2
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class Checkpoint:
+    """Everything a run needs to go on: its state after `epochs_done` epochs.
+
+    Args:
+        weights, best_weights: State dicts of the network now and at the selected epoch.
+        optimizer: The optimizer's tensors, keyed ``<parameter index>.<name>``.
+        history: One row per finished epoch.
+        done: Training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
+    """
+
+    epochs_done: int = 0
+    weights: Tensors = field(default_factory=dict)
+    best_weights: Tensors = field(default_factory=dict)
+    optimizer: Tensors = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    selected_epoch: int = -1
+    wall_seconds: float = 0.0
+    done: bool = False
+
+
+class CheckpointStore:
+    """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
+
+    Args:
+        folder: Where the files lie.
+        config: The run's JSON config; a checkpoint of another one is refused.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.config = dict(config)
+
+    def paths(self) -> list[Path]:
+        """Return the files there are, newest first."""
+        return sorted(self.folder.glob("epoch-*.safetensors"), reverse=True)
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a new generation and drop the one before last."""
+        groups = ("weights", "best_weights", "optimizer")
+        # Cloned because safetensors refuses tensors that share memory, as tied weights do.
+        tensors = {
+            f"{group}/{name}": tensor.detach().clone(memory_format=torch.contiguous_format)
+            for group in groups
+            for name, tensor in getattr(checkpoint, group).items()
+        }
+        facts = {name: value for name, value in vars(checkpoint).items() if name not in groups}
+        text = json.dumps({"config": self.config, **facts})
+        path = self.folder / f"epoch-{checkpoint.epochs_done:06d}.safetensors"
+        write_atomic(path, save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
+        for old in self.paths()[GENERATIONS:]:
+            old.unlink()
+        return path
+
+    def load(self, report: Callable[[str], None]) -> Checkpoint | None:
+        """Return the newest readable checkpoint, or None.
+
+        Every unreadable one on the way is reported with the reason and set aside as ``*.corrupt``.
+        """
+        paths = self.paths()
+        for path, previous in itertools.zip_longest(paths, paths[1:]):
+            content = _read(path)
+            if isinstance(content, str):
+                path.replace(path.with_name(path.name + ".corrupt"))
+                instead = f"the one before it, {previous.name}" if previous else "a new start from epoch 0"
+                report(f"{path}: corrupt checkpoint ({content}), set aside as {path.name}.corrupt. Using {instead}.")
+                continue
+            tensors, facts = content
+            require_same_config(facts.pop("config"), self.config, path, remove=self.folder)
+            return Checkpoint(**facts, **_split(tensors))
+        return None
+
+
+def _read(path: Path) -> tuple[Tensors, dict[str, Any]] | str:
+    """Return the file's tensors and facts, or the reason why it cannot be trusted."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    if not {"mooring", "sha256"} <= metadata.keys():
+        return "no checksum in its header"
+    if _digest(tensors, metadata["mooring"]) != metadata["sha256"]:
+        return "its content does not match its checksum"
+    return tensors, json.loads(metadata["mooring"])
+
+
+def _split(tensors: Tensors) -> dict[str, Any]:
+    groups: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        group, _, rest = name.partition("/")
+        groups.setdefault(group, {})[rest] = tensor
+    return groups
+
+
+def _digest(tensors: Tensors, text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        # Viewed as bytes because numpy has no bfloat16.
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

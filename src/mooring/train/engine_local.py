@@ -1,0 +1,71 @@
+"""Runs as processes on this machine, one thread each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from mooring.train.engine import cores
+from mooring.train.request import RunRequest
+
+LOG_LINES = 15
+
+
+class LocalEngine:
+    """Starts ``python -m mooring.train.worker``; output goes to ``log.txt`` in the run's folder."""
+
+    def __init__(self) -> None:
+        self.capacity = cores()
+
+    def start(self, request: RunRequest) -> LocalJob:
+        return LocalJob(request)
+
+
+class LocalJob:
+    """One worker process."""
+
+    def __init__(self, request: RunRequest) -> None:
+        request.folder.mkdir(parents=True, exist_ok=True)
+        self.log = request.folder / "log.txt"
+        self.log_start = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mooring.train.worker", request.to_json()],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=worker_environment(),
+                # Its own session, so that Ctrl-C reaches the parent alone, which then ends its workers in order.
+                start_new_session=True,
+            )
+
+    def poll(self) -> str | None:
+        code = self.process.poll()
+        if code is None:
+            return None
+        self._close()
+        return "" if code == 0 else f"exit code {code}; the end of {self.log}:\n{_tail(self.log, self.log_start)}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._close()
+
+    def _close(self) -> None:
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+def worker_environment() -> dict[str, str]:
+    """Return this process's environment with one thread, and its import path, so that a worker finds what we find."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def _tail(path: Path, start: int) -> str:
+    with path.open("rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-LOG_LINES:])

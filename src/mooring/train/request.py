@@ -1,0 +1,92 @@
+"""What to run: a task, a model, a seed, a preset and changes to it, and where the record goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mooring.train.config import ConfigError, did_you_mean, override, to_json
+from mooring.train.experiment import Experiment, get_experiment
+from mooring.train.record import Record, record_path, require_same_config
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run.
+
+    Args:
+        task: A registered task, or ``module.path:ClassName``.
+        preset: One of the task's presets.
+        overrides: Config fields to change, as values or as text (:func:`mooring.train.parse_overrides`).
+        out: Folder of the records.
+        devices: Processes that train this one run together. Each takes its own batches of every step and gradients are
+            averaged, so k devices mean a batch k times as large, and another run than one device.
+    """
+
+    task: str
+    model: str
+    seed: int
+    preset: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    out: Path = Path("results")
+    devices: int = 1
+
+    @property
+    def where(self) -> str:
+        """Who asks, for messages."""
+        return f"{get_experiment(self.task).name} {self.preset!r}"
+
+    @property
+    def record_path(self) -> Path:
+        """Where the record goes."""
+        return record_path(self.out, get_experiment(self.task).name, self.preset, self.model, self.seed)
+
+    @property
+    def folder(self) -> Path:
+        """Where checkpoints, log and curves go while the run is under way."""
+        return self.record_path.with_suffix("")
+
+    def experiment(self) -> Experiment:
+        """Build the experiment, which checks preset, overrides and model."""
+        cls = get_experiment(self.task)
+        if self.preset not in cls.presets:
+            guess = did_you_mean(self.preset, cls.presets)
+            remedy = f"did you mean {guess!r}?" if guess else f"the presets are {', '.join(cls.presets)}."
+            raise ConfigError(f"{cls.name}: unknown preset {self.preset!r}; {remedy}")
+        if self.devices < 1:
+            raise ConfigError(f"{self.where}: devices={self.devices}, expected 1 or more.")
+        config = override(cls.presets[self.preset], self.overrides, self.where)
+        for name in ("epochs", "steps_per_epoch"):
+            if getattr(config, name) < 1:
+                raise ConfigError(f"{self.where}: {name}={getattr(config, name)}, expected 1 or more.")
+        return cls(config, self.model, self.seed)
+
+    def identity(self, experiment: Experiment) -> dict[str, Any]:
+        """Return what must agree for a record or checkpoint to belong to this run."""
+        return {**to_json(experiment.config), "devices": self.devices}
+
+    def finished(self, experiment: Experiment) -> Record | None:
+        """Return the record if the run is finished; an error if it was finished with another config."""
+        if not self.record_path.exists():
+            return None
+        record = Record.read(self.record_path)
+        have = {**record.config, "devices": record.devices}
+        require_same_config(have, self.identity(experiment), self.record_path, remove=self.record_path)
+        return record
+
+    def to_json(self) -> str:
+        """Return the request as one line of text, for another process."""
+        return json.dumps({**dataclasses.asdict(self), "overrides": dict(self.overrides), "out": str(self.out)})
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRequest:
+        """Read :meth:`to_json` back."""
+        content = json.loads(text)
+        return cls(**{**content, "out": Path(content["out"])})
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.preset} {self.model} seed {self.seed}"
