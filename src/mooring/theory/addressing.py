@@ -1,0 +1,190 @@
+"""What an address costs: one-hot gates need M dimensions, dot products O(log M), and how much they leak."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from mooring.ops import read, write
+from mooring.theory.claim import Claim, Evidence
+from mooring.theory.codebook import Draw, binary, logarithmic_dim, margin, separated, spherical
+from mooring.theory.series import Series
+
+# Products of unit vectors are known to a few units in the last place; the bounds are compared with that much slack.
+ROUNDING = 1e-9
+
+
+def write_bound(total: int, members: float, delta: float, temperature: float) -> float:
+    """The largest attention mass a slot can leave outside its group. Paper: eq:leak."""
+    return (total - members) / members * math.exp(-delta / temperature)
+
+
+def read_bound(slots: int, delta: float, temperature: float) -> float:
+    """The least weight a target gives its own slot. Paper: eq:read-margin."""
+    return 1 / (1 + (slots - 1) * math.exp(-delta / temperature))
+
+
+def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.Generator) -> Evidence:
+    """In ``p`` dimensions the best linear gate misses the one-hot codes by ``M - p`` squared, so never hits them."""
+    examined, closest, excess = 0, math.inf, math.inf
+    for slots in (2, 3, 5, 11, 23):
+        for dim in dims(slots):
+            addresses = torch.randn(instances, dim, slots, generator=generator, dtype=torch.float64)
+            identity = torch.eye(slots, dtype=torch.float64).expand(instances, -1, -1)
+            gate = identity @ torch.linalg.pinv(addresses)
+            residual = (gate @ addresses - identity).square().sum(dim=(1, 2))
+            examined += instances
+            closest = min(closest, float(residual.min()))
+            excess = min(excess, float(residual.min()) - (slots - dim))
+    passed = closest > 0.5 and excess > -ROUNDING
+    return Evidence(passed, closest, examined, f"squared distance of the best gate to one-hot: at least {closest:.3g}")
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Addresses for the slots and the margin that is claimed for them."""
+
+    codebook: Float64[Tensor, "slots dim"]
+    delta: float
+
+
+RoutingDraw = Callable[[int, torch.Generator], Routing]
+
+
+def honest_routing(slots: int, generator: torch.Generator) -> Routing:
+    """A random codebook of random kind and dimension without a repeated address, with its measured margin."""
+    while True:
+        draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
+        dim = int(torch.randint(2, logarithmic_dim(slots) + 8, (), generator=generator))
+        codebook = draw(slots, dim, generator)
+        # Few binary dimensions repeat an address, and then the proposition has no premise.
+        if margin(codebook) > ROUNDING:
+            return Routing(codebook, margin(codebook))
+
+
+def overclaimed_routing(slots: int, generator: torch.Generator) -> Routing:
+    """Two slots share one address, but the margin of the others is claimed."""
+    codebook = separated(slots, logarithmic_dim(slots), spherical, generator)
+    delta = margin(codebook)
+    return Routing(torch.cat([codebook[:-1], codebook[:1]]), delta)
+
+
+def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
+    """Attention mass each slot of the real write gives to sources outside its group."""
+    slots = len(codebook)
+    value = torch.nn.functional.one_hot(group, slots).double()
+    query, key = codebook / temperature, codebook[group]
+    content = write(query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)).content[0, :, 0]
+    return content.clone().fill_diagonal_(0.0).sum(dim=1)
+
+
+def matching_weight(codebook: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
+    """Weight that the real read gives each address's own slot."""
+    slots = len(codebook)
+    value = torch.eye(slots, dtype=torch.float64).view(1, slots, 1, slots)
+    return read((codebook / temperature).unsqueeze(1), codebook.unsqueeze(1), value)[:, 0].diagonal()
+
+
+def check_routing(draw: RoutingDraw, instances: int, generator: torch.Generator) -> Evidence:
+    """Both bounds hold for every slot, over random codebooks, temperatures and group sizes."""
+    examined, tightest, note = 0, math.inf, ""
+    for _ in range(instances):
+        slots = int(torch.randint(2, 24, (), generator=generator))
+        routing = draw(slots, generator)
+        temperature = 10 ** float(torch.rand((), generator=generator) * 3 - 2)
+        sizes = torch.randint(1, 12, (slots,), generator=generator)
+        group = torch.arange(slots).repeat_interleave(sizes)[torch.randperm(int(sizes.sum()), generator=generator)]
+        leaks = leakage(routing.codebook, group, temperature)
+        weights = matching_weight(routing.codebook, temperature)
+        least = read_bound(slots, routing.delta, temperature)
+        for slot in range(slots):
+            examined += 1
+            bound = write_bound(len(group), float(sizes[slot]), routing.delta, temperature)
+            # A ratio, since both sides run over many orders of magnitude; leaks below the smallest normal number are 0.
+            slack = min((bound + 1e-300) / (float(leaks[slot]) + 1e-300), float(weights[slot]) / least) - 1
+            if slack < tightest:
+                tightest = slack
+                note = f"closest: M={slots}, delta={routing.delta:.2f}, tau={temperature:.3f}"
+    series = (_leak_series(generator),) if tightest >= -ROUNDING else ()
+    return Evidence(tightest >= -ROUNDING, tightest, examined, note, series)
+
+
+def _leak_series(generator: torch.Generator) -> Series:
+    slots, members = 16, 4
+    codebook = separated(slots, logarithmic_dim(slots), binary, generator)
+    group = torch.arange(slots).repeat_interleave(members)
+    temperatures = [0.02 * 1.35**step for step in range(15)]
+    delta = margin(codebook)
+    return Series(
+        title=f"Mass written outside a slot's group, M={slots}, p={codebook.shape[1]}, delta={delta:.2f}",
+        x=temperatures,
+        lines=(
+            ("measured, worst slot", [float(leakage(codebook, group, t).max()) for t in temperatures]),
+            ("bound (eq:leak)", [write_bound(len(group), members, delta, t) for t in temperatures]),
+        ),
+        xlabel="temperature",
+        ylabel="leaked mass",
+        log="xy",
+    )
+
+
+def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.Generator) -> Evidence:
+    """Binary and spherical codebooks of margin 1/2 exist in the given dimension. ``instances`` is the largest log2 M."""
+    sizes = [2**exponent for exponent in range(1, instances + 1)]
+    found: dict[Draw, list[float]] = {
+        draw: [margin(separated(slots, dims(slots), draw, generator)) for slots in sizes] for draw in (binary, spherical)
+    }
+    worst = min(min(margins) for margins in found.values())
+    series = Series(
+        title="Dimensions that address M slots",
+        x=sizes,
+        lines=(
+            ("one-hot gate (prop:onehot)", sizes),
+            ("margin-1/2 codebook, built", [dims(slots) for slots in sizes]),
+            ("log2 M, one-bit coordinates", [math.log2(slots) for slots in sizes]),
+        ),
+        xlabel="slots M",
+        ylabel="address dimension p",
+        log="xy",
+    )
+    note = f"M up to {sizes[-1]} in {dims(sizes[-1])} dimensions, least margin {worst:.3f}"
+    return Evidence(worst >= 0.5 - ROUNDING, worst - 0.5, 2 * len(sizes), note, (series,))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        label="prop:onehot",
+        statement="A linear map that sends M addresses to the M one-hot gates needs at least M dimensions.",
+        check=check_onehot,
+        subject=lambda slots: range(1, slots),
+        control=lambda slots: range(slots, slots + 1),
+        control_means="premise removed: addresses of M dimensions, where an exact gate exists",
+        margin_means="least squared distance between the best linear gate and the one-hot codes; 0 would be exact",
+        instances=8,
+    ),
+    Claim(
+        label="prop:routing",
+        statement="Slots leak at most eq:leak outside their group, and targets give their slot at least eq:read-margin.",
+        check=check_routing,
+        subject=honest_routing,
+        control=overclaimed_routing,
+        control_means="premise removed: two slots share an address while the margin of the rest is claimed",
+        margin_means="least relative slack: bound / measured - 1, over all slots and both bounds",
+        instances=120,
+    ),
+    Claim(
+        label="prop:routing.codebook",
+        statement="Addresses of margin 1/2 for M slots fit in O(log M) dimensions: 7 ceil(log2 M) + 1 are enough.",
+        check=check_codebook,
+        subject=logarithmic_dim,
+        control=lambda slots: 5,
+        control_means="premise removed: five dimensions whatever M",
+        margin_means="least margin of the codebooks built, minus 1/2",
+        instances=10,
+    ),
+)

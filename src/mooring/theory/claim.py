@@ -1,0 +1,123 @@
+"""One claim of the paper as something that can be run: a check, and a control on which the same check must fail."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from mooring.theory.series import Series
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one run of a check measured.
+
+    Args:
+        passed: whether the claim held on every instance.
+        margin: the measured distance to the bound, in the words of the claim's ``margin_means``.
+        instances: how many instances were examined, counted as they were.
+        note: the worst case or the exhibited pair, in a line.
+        series: curves worth drawing.
+    """
+
+    passed: bool
+    margin: float
+    instances: int
+    note: str = ""
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim(Generic[S]):
+    """A labelled statement with one check and the two things it is run on.
+
+    ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise removed
+    or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
+
+    Args:
+        label: the paper's label, with a dotted part where one statement needs several checks.
+        statement: the claim in a line.
+        check: ``(subject, instances, generator) -> Evidence``; everything random comes from the generator.
+        subject: what the claim is about.
+        control: what the check must reject.
+        control_means: what is wrong with the control.
+        margin_means: what the margin is a distance between.
+        instances: how many random instances (or how large an enumeration) to ask for.
+    """
+
+    label: str
+    statement: str
+    check: Callable[[S, int, torch.Generator], Evidence]
+    subject: S
+    control: S
+    control_means: str
+    margin_means: str
+    instances: int
+
+    def run(self, seed: int = 0, instances: int | None = None) -> ClaimResult:
+        """Check the subject, then the control, each from the same fresh generator."""
+        asked = self.instances if instances is None else instances
+        if asked < 1:
+            raise ValueError(f"{self.label}: instances={asked}, but a claim needs at least one. Pass instances >= 1.")
+        start = time.perf_counter()
+        evidence = self.check(self.subject, asked, self.generator(seed))
+        refuted = self.check(self.control, asked, self.generator(seed))
+        return ClaimResult(
+            label=self.label,
+            statement=self.statement,
+            instances=evidence.instances,
+            margin=evidence.margin,
+            margin_means=self.margin_means,
+            passed=evidence.passed,
+            note=evidence.note,
+            control=self.control_means,
+            control_failed=not refuted.passed,
+            control_note=refuted.note,
+            control_margin=refuted.margin,
+            seconds=time.perf_counter() - start,
+            series=evidence.series,
+        )
+
+    def generator(self, seed: int) -> torch.Generator:
+        """A generator that is a pure function of the seed and the label, so claims may run alone or in any order."""
+        return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{self.label}".encode()))
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """The outcome of one claim: what was measured on the subject, and whether the control was rejected."""
+
+    label: str
+    statement: str
+    instances: int
+    margin: float
+    margin_means: str
+    passed: bool
+    note: str
+    control: str
+    control_failed: bool
+    control_note: str
+    control_margin: float
+    seconds: float
+    series: tuple[Series, ...] = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the claim held and its control was rejected."""
+        return self.passed and self.control_failed
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready fields; a margin that is not finite becomes null."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "series"}
+        for name in ("margin", "control_margin"):
+            if not math.isfinite(record[name]):
+                record[name] = None
+        return {**record, "series": [series.to_record() for series in self.series]}

@@ -1,0 +1,127 @@
+"""Operations of the write and the read, counted as they are executed: they grow as n M d, dense attention as n^2 d."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mooring.ops import read, write
+from mooring.theory.claim import Claim, Evidence
+from mooring.theory.series import Series
+
+MATRIX_PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}
+"""Operator name to the position of its left factor."""
+
+
+class OperationCounter(TorchDispatchMode):
+    """Counts multiply-adds of matrix products and exponentials (one a node-slot pair) while it is entered.
+
+    Our operators are opaque to torch's own FlopCounterMode, which counts nothing inside them; this one steps into
+    their kernels.
+
+    Example:
+        >>> with OperationCounter() as counter:
+        ...     _ = torch.ones(3, 5) @ torch.ones(5, 7)
+        >>> counter.multiply_adds
+        105
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.multiply_adds = 0
+        self.pairs = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.namespace == "mooring":
+            with self:
+                return func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **(kwargs or {}))
+        output = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name in MATRIX_PRODUCTS:
+            self.multiply_adds += output.numel() * args[MATRIX_PRODUCTS[name]].shape[-1]
+        elif name in ("exp", "exp_", "softmax", "_softmax"):
+            self.pairs += output.numel()
+        return output
+
+
+Layer = Callable[[Tensor, Tensor], Tensor]
+"""Maps node features [n, d] and slot states [M, d] to node features [n, d]."""
+
+
+def slot_layer(nodes: Tensor, slots: Tensor) -> Tensor:
+    """Write to the slots, read from them: the library's own operators."""
+    state = write(slots.unsqueeze(1), nodes.unsqueeze(1), nodes.unsqueeze(1))
+    return read(nodes.unsqueeze(1), slots.unsqueeze(1), state.content)[:, 0]
+
+
+def dense_layer(nodes: Tensor, slots: Tensor) -> Tensor:
+    """Self-attention between all nodes; the slots are not used."""
+    del slots
+    return (nodes @ nodes.T).softmax(dim=1) @ nodes
+
+
+def count(layer: Layer, n: int, slots: int, dim: int) -> OperationCounter:
+    """The operations of one call. They depend on sizes only, so the features may be zero."""
+    with OperationCounter() as counter:
+        layer(torch.zeros(n, dim), torch.zeros(slots, dim))
+    return counter
+
+
+def exponent(sizes: Sequence[int], counts: Sequence[int]) -> float:
+    """The slope of log count over log size, by least squares."""
+    x = torch.tensor([math.log(size) for size in sizes], dtype=torch.float64)
+    y = torch.tensor([math.log(count) for count in counts], dtype=torch.float64)
+    return float(((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum())
+
+
+def check_cost(layer: Layer, instances: int, generator: torch.Generator) -> Evidence:
+    """Multiply-adds grow with exponent 1 in each of n, M and d, pairs in n and M. ``instances`` is the doublings."""
+    del generator
+    base = {"n": 96, "slots": 8, "dim": 16}
+    worst, examined, slopes = 0.0, 0, []
+    for axis, start in base.items():
+        sizes = [start * 2**step for step in range(instances + 1)]
+        counters = [count(layer, **{**base, axis: size}) for size in sizes]
+        examined += len(sizes)
+        work = exponent(sizes, [counter.multiply_adds for counter in counters])
+        pairs = exponent(sizes, [counter.pairs for counter in counters])
+        slopes.append(f"{axis}: {work:.3f}, pairs {pairs:.3f}")
+        # One pair costs one exponential whatever the width, so pairs have exponent 0 in d.
+        worst = max(worst, abs(work - 1), abs(pairs - (axis != "dim")))
+    return Evidence(worst < 0.01, worst, examined, "exponents " + "; ".join(slopes), (_growth_series(),))
+
+
+def _growth_series() -> Series:
+    sizes, slots, dim = [64 * 2**step for step in range(6)], 16, 32
+    return Series(
+        title=f"Multiply-adds of one global layer, M={slots}, d={dim}, counted",
+        x=sizes,
+        lines=(
+            ("write + read", [count(slot_layer, n, slots, dim).multiply_adds for n in sizes]),
+            ("dense attention", [count(dense_layer, n, slots, dim).multiply_adds for n in sizes]),
+        ),
+        xlabel="nodes n",
+        ylabel="multiply-adds",
+        log="xy",
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        label="sec:background.cost",
+        statement="A write and a read cost O(nM) pairs and O(nMd) arithmetic.",
+        check=check_cost,
+        subject=slot_layer,
+        control=dense_layer,
+        control_means="dense self-attention, whose pairs and arithmetic grow as n^2",
+        margin_means="largest distance of a fitted growth exponent from the claimed one; 0.01 allowed",
+        instances=5,
+    ),
+)
