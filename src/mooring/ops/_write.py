@@ -12,7 +12,7 @@ The ops are opaque to ``torch.compile``: choosing tiles looks at the data, which
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,6 +56,30 @@ def _finite(log_mass: Tensor) -> Tensor:
     return torch.where(log_mass.isneginf(), 0.0, log_mass)
 
 
+class _Running(NamedTuple):
+    """Softmax statistics of the nodes seen so far, relative to ``top``: their mass and weighted total."""
+
+    top: Tensor
+    mass: Tensor
+    total: Tensor
+
+
+def _accumulate(running: _Running | None, scores: Tensor, values: Tensor) -> _Running:
+    """Take one more tile into the running statistics; overwrites ``scores``."""
+    top = scores.amax(dim=2)
+    if running is not None:
+        top = torch.maximum(top, running.top)
+    top = _finite(top)
+    weights = scores.sub_(top.unsqueeze(2)).exp_()
+    mass = weights.sum(dim=2)
+    total = weights.transpose(2, 3) @ values
+    if running is not None:
+        shrink = (running.top - top).exp_()
+        mass.addcmul_(running.mass, shrink)
+        total.addcmul_(running.total, shrink.unsqueeze(-1))
+    return _Running(top, mass, total)
+
+
 @torch.library.custom_op("mooring::write", mutates_args=())
 def write_op(
     query: Tensor, key: Tensor, value: Tensor | None, index: Tensor | None, log_weight: Tensor | None, num_graphs: int
@@ -66,28 +90,15 @@ def write_op(
     width = (key if value is None else value).size(-1)
     content = key.new_zeros(num_graphs, parts, rows, width, dtype=dtype)
     log_mass = key.new_full((num_graphs, parts, rows), float("-inf"), dtype=dtype)
-    top = mass = total = None
+    running: _Running | None = None
     for tile in tiles(index, key.size(0), num_graphs):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        scores = _scores(query, keys, log_weight, tile)
-        tile_top = scores.amax(dim=2, keepdim=True)
-        new_top = _finite(tile_top if tile.first else torch.maximum(top, tile_top))
-        weights = scores.sub_(new_top).exp_()
-        tile_mass = weights.sum(dim=2)
-        tile_total = weights.transpose(2, 3) @ values
-        if tile.first:
-            top, mass, total = new_top, tile_mass, tile_total
-        else:
-            shrink = (top - new_top).exp_().squeeze(2)
-            mass = mass * shrink + tile_mass
-            total = total * shrink.unsqueeze(-1) + tile_total
-            top = new_top
+        running = _accumulate(None if tile.first else running, _scores(query, keys, log_weight, tile), values)
         if tile.last:
-            empty = mass == 0
-            total /= torch.where(empty, 1.0, mass).unsqueeze(-1)
-            content[tile.graphs] = total.transpose(0, 1)
-            log_mass[tile.graphs] = (mass.log() + top.squeeze(2)).transpose(0, 1)
+            top, mass, total = running
+            content[tile.graphs] = (total / torch.where(mass == 0, 1.0, mass).unsqueeze(-1)).transpose(0, 1)
+            log_mass[tile.graphs] = (mass.log() + top).transpose(0, 1)
     return content, log_mass
 
 

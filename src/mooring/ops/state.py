@@ -100,8 +100,9 @@ def anchored(
     slots_heads = tuple(state.log_mass.shape[1:])
     if tuple(anchor_logit.shape) != slots_heads or tuple(anchor_value.shape[:-1]) != slots_heads:
         raise ValueError(
-            f"anchored: anchor_logit has shape {tuple(anchor_logit.shape)} "
-            f"and anchor_value {tuple(anchor_value.shape)} but the state has (slots, heads) = {slots_heads}. Give every slot and head an anchor of its own."
+            f"anchored: anchor_logit has shape {tuple(anchor_logit.shape)} and anchor_value "
+            f"{tuple(anchor_value.shape)} but the state has (slots, heads) = {slots_heads}. "
+            "Give every slot and head an anchor of its own."
         )
     share = anchor_weight(state, anchor_logit).unsqueeze(-1)
     return share * anchor_value + (1 - share) * state.content
