@@ -1,0 +1,37 @@
+"""Tables of the speed records, shown as they were measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.report.records import Record, Records
+from mooring.report.tables import ABSENT, Column, Table
+
+
+def measurements(records: Records) -> list[Table]:
+    """One table for each bench record: its rows are objects whose fields become the columns."""
+    return [_table(record) for record in records.kind("bench")]
+
+
+def _table(record: Record) -> Table:
+    rows = record.items("rows")
+    fields = list(dict.fromkeys(field for row in rows for field in row))
+    words = {field for field in fields if any(isinstance(row.get(field), str) for row in rows)}
+    columns = tuple(Column(field.replace("_", " ").capitalize(), left=field in words) for field in fields)
+    name = str(record.find("name") or record.path.stem)
+    title = str(record.find("title") or name)
+    machine = record.find("machine")
+    notes = (f"Measured on {machine}.",) if machine else ()
+    return Table(
+        f"bench-{name}", title, columns, tuple(tuple(_text(row.get(f)) for f in fields) for row in rows), notes
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ABSENT
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,55 @@
+"""Every module in one table: what it recovers, what it counts, what it costs."""
+
+from __future__ import annotations
+
+from mooring.report import paper
+from mooring.report.builders.audit import findings
+from mooring.report.groups import Group, group, usual_only
+from mooring.report.records import Records
+from mooring.report.tables import ABSENT, Column, Table, percent, show
+
+VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch": "Batch"}
+
+
+def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Table:
+    """Modules by Both, best first, with motif errors and audit verdicts where those records exist.
+
+    Args:
+        records: all records.
+        preset: preset of the two-radius runs.
+        motifs: preset of the motif runs; the fullest there is unless told.
+    """
+    counted = {item.model: item for item in usual_only(group(records.runs("two-radius", preset)))}
+    motifs = motifs or next(iter(records.presets("motifs")), None)
+    census = {item.model: item for item in usual_only(group(records.runs("motifs", motifs)))} if motifs else {}
+    cards = {card.find("model") or card.text("module"): findings(card) for card in records.kind("audit")}
+    verdicts = [name for name in VERDICTS if any(name in card for card in cards.values())]
+    rows = []
+    for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
+        card = cards.get(item.model, {})
+        rows.append(
+            (
+                paper.title(item.model),
+                *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
+                *(card[name].text("verdict").split(":")[0] if name in card else ABSENT for name in verdicts),
+                f"{item.first.whole('parameters', 'total'):,}",
+                str(len(item.runs)),
+            )
+        )
+    columns = (
+        Column("Module", left=True),
+        *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
+        *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
+        *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
+        Column("Parameters"),
+        Column("Seeds"),
+    )
+    notes = ("Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds.",)
+    return Table("leaderboard", f"Every module, preset {preset}", columns, tuple(rows), notes)
+
+
+def _error(item: Group | None, split: str) -> str:
+    if item is None or not item.has("metrics", "final", f"{split}/log_mae"):
+        return ABSENT
+    return show(item.estimate("metrics", "final", f"{split}/log_mae"))

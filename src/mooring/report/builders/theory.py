@@ -1,0 +1,47 @@
+"""Table of the paper's claims as checked by `mooring verify`."""
+
+from __future__ import annotations
+
+from mooring.report.records import Record, Records
+from mooring.report.tables import ABSENT, Column, Table
+
+
+def claims(records: Records) -> list[Record]:
+    """Every claim of every verify record, in the order it was checked."""
+    return [record.part(claim) for record in records.kind("verify") for claim in record.items("claims")]
+
+
+def checks(records: Records) -> Table:
+    """One row a label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+    rows = []
+    alarms = set()
+    for place, claim in enumerate(claims(records)):
+        passed, caught = claim.flag("passed"), claim.flag("control_failed")
+        margin = claim.find("margin")
+        rows.append(
+            (
+                claim.text("label"),
+                claim.text("statement"),
+                "holds" if passed else "FAILS",
+                f"{claim.whole('instances'):,}",
+                ABSENT if margin is None else f"{claim.number('margin'):.3g}",
+                claim.text("control"),
+                "caught" if caught else "NOT CAUGHT",
+            )
+        )
+        alarms |= {(place, column) for column, fine in ((2, passed), (6, caught)) if not fine}
+    columns = (
+        Column("Label", left=True),
+        Column("Claim", left=True),
+        Column("Result", left=True),
+        Column("Instances"),
+        Column("Margin"),
+        Column("Control", left=True),
+        Column("Control is", left=True),
+    )
+    notes = (
+        "Margin: measured distance to the bound, in the claim's own unit. Every check also runs on a control that "
+        "breaks a premise, "
+        "and must reject it.",
+    )
+    return Table("verify", "The claims, checked", columns, tuple(rows), notes, frozenset(alarms))

@@ -1,0 +1,61 @@
+"""Learning curves of label, count and both, with the lines no blind model can cross."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mooring.report.figures.style import MUTED, Picture, colour, end_labels, panel, styled
+from mooring.report.groups import Group
+from mooring.report.paper import References
+from mooring.report.records import RecordError
+
+
+@styled
+def learning_curves(groups: Sequence[Group], reference: References) -> Picture:
+    """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
+    lines = {
+        "label": [(reference.label, "chance")],
+        "count": [(reference.count, "constant"), (reference.blind, "blind ceiling")],
+        "both": [(reference.both, "chance"), (reference.blind, "blind ceiling")],
+    }
+    panels = []
+    for metric, marks in lines.items():
+        figure, axes = panel(metric.capitalize(), "epoch", "accuracy (%)", (2.75, 2.3))
+        labels = []
+        for position, group in enumerate(groups):
+            epochs, rows = curves(group, metric)
+            mean = [sum(row) / len(row) for row in rows]
+            ink = colour(group.model, position)
+            axes.plot(epochs, mean, color=ink, zorder=3)
+            axes.fill_between(
+                epochs, [min(row) for row in rows], [max(row) for row in rows], color=ink, alpha=0.2, lw=0
+            )
+            labels.append((mean[-1], group.short, ink))
+        for height, name in marks:
+            axes.axhline(100 * height, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
+            labels.append((100 * height, f"{name} {100 * height:.1f}", MUTED))
+        axes.set_ylim(-2, 103)
+        axes.margins(x=0.01)
+        end_labels(axes, labels)
+        panels.append(figure)
+    caption = (
+        "Each line is the mean over seeds of the validation accuracy, the band runs from the worst seed to the best. "
+        "A model that stays on a dashed line has learned nothing beyond a constant guess, and one that stops at the "
+        "blind "
+        "ceiling knows what was written but not how often."
+    )
+    return Picture("learning-curves", "Learning curves", caption, tuple(panels))
+
+
+def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
+    """Epochs all seeds reached, and at each the accuracies in % of the seeds."""
+    by_run = []
+    for run in group.runs:
+        rows = [run.part(row) for row in run.items("metrics", "epochs")]
+        if not rows:
+            raise RecordError(
+                f"{run.path}: field 'metrics.epochs' is empty. Write the record again with `mooring run`."
+            )
+        by_run.append({row.whole("epoch"): 100 * row.number(metric) for row in rows})
+    shared = sorted(set.intersection(*(set(run) for run in by_run)))
+    return shared, [[run[epoch] for run in by_run] for epoch in shared]

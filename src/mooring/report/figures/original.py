@@ -1,0 +1,45 @@
+"""Accuracy on the original Two-Radius task against its size, ours beside the published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mooring.report import paper
+from mooring.report.builders.original import accuracies
+from mooring.report.figures.style import Picture, colour, end_labels, panel, styled
+from mooring.report.records import Record
+
+Lines = dict[str, dict[int, float]]
+
+
+@styled
+def accuracy_by_size(runs: Sequence[Record]) -> Picture | None:
+    """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
+    measured = accuracies(runs)
+    if not measured:
+        return None
+    left: Lines = {model: {n: 100 * value.mean for n, value in by_size.items()} for model, by_size in measured.items()}
+    right: Lines = {
+        model: dict(zip(paper.ORIGINAL_SIZES, rows[1024], strict=True)) for model, rows in paper.ORIGINAL.items()
+    }
+    panels = []
+    for title, lines in (("Measured", left), ("Published, width 1024", right)):
+        figure, axes = panel(title, "identifiers n", "accuracy (%)", (3.5, 2.8))
+        labels = []
+        for position, (model, points) in enumerate(lines.items()):
+            sizes = sorted(points)
+            ink = colour(model, position)
+            axes.plot(sizes, [points[n] for n in sizes], "-o", color=ink, ms=3.5)
+            labels.append((points[sizes[-1]], paper.short(model), ink))
+        axes.set_ylim(-2, 103)
+        axes.set_xlim(0, max(paper.ORIGINAL_SIZES) * 1.03)
+        axes.set_xticks(paper.ORIGINAL_SIZES)
+        end_labels(axes, labels)
+        panels.append(figure)
+    caption = (
+        "Every target must fetch one of ten labels through a bottleneck that n sources share; left what we measured, "
+        "right the "
+        "numbers of Mishayev et al. (arXiv 2511.20406). A summary of fixed size runs out of room as n grows, while a "
+        "memory whose slots can be addressed keeps each answer apart."
+    )
+    return Picture("original-two-radius", "The original task as it grows", caption, tuple(panels))

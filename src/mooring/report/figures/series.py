@@ -1,0 +1,59 @@
+"""The generic figure: lines over a common axis, as the verify and bench records carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from mooring.report.figures.style import CYCLE, SMALL, Picture, end_labels, panel, styled
+from mooring.report.records import Record, RecordError
+
+
+@styled
+def series(name: str, title: str, caption: str, parts: Sequence[Record]) -> Picture:
+    """One panel for each part, an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
+    return Picture(name, title, caption, tuple(_panel(part) for part in parts))
+
+
+def _panel(part: Record) -> Figure:
+    x = part.items("x")
+    log = part.find("log") or ""
+    figure, axes = panel(_wrap(str(part.find("title") or "")), part.text("xlabel"), part.text("ylabel"), (3.6, 2.7))
+    if log is True or "y" in str(log):
+        axes.set_yscale("log")
+    if log is not True and "x" in str(log):
+        axes.set_xscale("log")
+    labels = []
+    for position, value in enumerate(part.items("lines")):
+        line = part.part(value)
+        y = line.items("y")
+        if len(y) != len(x):
+            label = line.text("label")
+            raise RecordError(
+                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value a position."
+            )
+        points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
+        if not points:
+            continue
+        ink = CYCLE[position % len(CYCLE)]
+        axes.plot([a for a, _ in points], [b for _, b in points], "-o" if len(points) <= 12 else "-", color=ink, ms=3)
+        name = _wrap(line.text("label"), 22)
+        if points[-1][0] == x[-1]:
+            labels.append((points[-1][1], name, ink))
+        else:
+            axes.annotate(name, points[-1], (5, 0), textcoords="offset points", color=ink, fontsize=SMALL, va="center")
+    lines = max((label.count("\n") + 1 for _, label, _ in labels), default=1)
+    end_labels(axes, labels, gap=2 + 9.0 * lines)
+    return figure
+
+
+def _wrap(text: str, width: int = 40) -> str:
+    """Text broken into lines no longer than the panel is wide."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
