@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from mooring.train.engine import cores
 from mooring.train.request import RunRequest
@@ -46,7 +45,12 @@ class LocalJob:
         if code is None:
             return None
         self._close()
-        return "" if code == 0 else f"exit code {code}; the end of {self.log}:\n{_tail(self.log, self.log_start)}"
+        if code == 0:
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(self.log_start)
+            said = log.read().decode(errors="replace")
+        return f"exit code {code}; the end of {self.log}:\n{last_lines(said)}"
 
     def kill(self) -> None:
         self.process.kill()
@@ -64,8 +68,6 @@ def worker_environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
-def _tail(path: Path, start: int) -> str:
-    with path.open("rb") as file:
-        file.seek(start)
-        lines = file.read().decode(errors="replace").splitlines()
-    return "\n".join(lines[-LOG_LINES:])
+def last_lines(text: str) -> str:
+    """Return the end of a log or traceback, where the reason is."""
+    return "\n".join(text.splitlines()[-LOG_LINES:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from mooring.train.engine_local import worker_environment
+from mooring.train.engine_local import last_lines, worker_environment
 from mooring.train.progress import PROGRESS_FILE, ProgressFile
 from mooring.train.record import Record
 from mooring.train.request import RunRequest
@@ -54,7 +54,7 @@ class RayJob:
         try:
             text = self.ray.get(self.task)
         except self.ray.exceptions.RayError as error:
-            return str(error)
+            return last_lines(str(error))
         # Where the folder is not shared, the record exists on the other machine only.
         if not self.request.record_path.exists():
             Record.from_json(text).write(self.request.record_path)

@@ -63,9 +63,11 @@ class EpochEnd(lightning.Callback):
         self.state = state
         self.store = store
         self.monitor = monitor
-        self.started = time.monotonic()
-        self.saved = self.started
+        self.started = self.saved = 0.0
         self.seconds_before, self.epochs_before = state.wall_seconds, state.epochs_done
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self.started = self.saved = time.monotonic()
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)

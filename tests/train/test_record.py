@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from mooring.train.record import Record, RecordError, record_path, require_same_config
+
+RECORD = Record(
+    task="toy",
+    model="linear",
+    seed=3,
+    preset="quick",
+    config={"epochs": 5},
+    metrics={"best": {"mse": 0.1 + 0.2}, "final": {"gain": math.inf}, "epochs": [{"epoch": 0, "mse": -math.inf}]},
+    selected_epoch=0,
+    diagnostics={"map": [[1.0, math.nan]]},
+)
+
+
+def test_round_trip_keeps_every_float(tmp_path: Path) -> None:
+    path = record_path(tmp_path, "toy", "quick", "linear", 3)
+    RECORD.write(path)
+    again = Record.read(path)
+    assert path == tmp_path / "toy" / "quick" / "linear-seed3.json"
+    assert again.to_json() == RECORD.to_json()
+    assert again.metrics == RECORD.metrics
+    assert math.isnan(again.diagnostics["map"][0][1])
+    # The control: the comparison sees the last bit of a float.
+    best = {"mse": math.nextafter(0.1 + 0.2, 1)}
+    assert dataclasses.replace(again, metrics={**again.metrics, "best": best}).to_json() != RECORD.to_json()
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"schema": 1', "[]", '{"schema": 9, "kind": "run"}', '{"schema": 1, "kind": "run"}']
+)
+def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=r"broken\.json: .*(Delete it|another --out)"):
+        Record.read(path)
+
+
+def test_another_config_is_refused_by_field() -> None:
+    path = Path("results/toy.json")
+    require_same_config({"epochs": 5}, {"epochs": 5}, path, remove=path)
+    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
+        require_same_config({"epochs": 5}, {"epochs": 7}, path, remove=path)
