@@ -1,0 +1,7 @@
+"""``python -m mooring.audit``: audits the catalogue and prints the page 'Which virtual node do I need?'."""
+
+from mooring.audit.catalogue import QUESTIONS, cards, entries
+from mooring.audit.markdown import cards_markdown
+
+if __name__ == "__main__":
+    print(cards_markdown(list(cards()), {entry.name: entry.origin for entry in entries()}, QUESTIONS), end="")

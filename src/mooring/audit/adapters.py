@@ -1,0 +1,180 @@
+"""One calling convention for aggregations, virtual nodes, layers and dense attention."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.utils import to_dense_batch
+
+from mooring.audit.finding import first_line
+from mooring.audit.graphs import GraphBatch, random_graph
+from mooring.audit.precision import TOLERANCE, default_dtype
+
+PROBE_NODES = 5
+
+
+class OutputError(ValueError):
+    """A module ran, but what it returned cannot be measured."""
+
+
+class Adapter(ABC):
+    """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
+
+    The module is copied, put in eval mode and cast, so that an audit changes nothing of the caller's.
+
+    Args:
+        module: What is audited; a plain function is allowed.
+        channels: Width of the node features it takes.
+        dtype: Precision of the measurements.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, module: Callable[..., Any], channels: int, dtype: torch.dtype = torch.float64) -> None:
+        self.module = copy.deepcopy(module)
+        if isinstance(self.module, nn.Module):
+            self.module = self.module.to(dtype).eval()
+        self.channels = channels
+        self.dtype = dtype
+        self.accepted = _parameters(self.module)
+        rows = int(self(random_graph(torch.Generator().manual_seed(0), PROBE_NODES, channels)).size(0))
+        if rows not in (1, PROBE_NODES):
+            raise OutputError(
+                f"audit: {self.name} gave {rows} rows for one graph of {PROBE_NODES} nodes; expected one row per node "
+                f"or one per graph. Wrap it so that it returns its node or graph features."
+            )
+        self.per_node = rows == PROBE_NODES
+
+    @property
+    def name(self) -> str:
+        return getattr(self.module, "__name__", type(self.module).__name__)
+
+    @property
+    def tolerance(self) -> float:
+        """Largest relative difference between two values called equal."""
+        return TOLERANCE[self.dtype]
+
+    @abstractmethod
+    def call(self, graphs: GraphBatch) -> Any:
+        """Call the module in its own convention."""
+
+    def __call__(self, graphs: GraphBatch) -> Tensor:
+        with default_dtype(self.dtype):
+            out = self.call(graphs.with_features(graphs.x.to(self.dtype)))
+        if isinstance(out, (tuple, list)):
+            out = out[0]
+        if not isinstance(out, Tensor):
+            raise OutputError(
+                f"audit: {self.name} returned {type(out).__name__}, expected a tensor or a tuple led by one."
+            )
+        return out.flatten(1) if out.dim() > 1 else out.unsqueeze(-1)
+
+    def rows(self, graphs: GraphBatch, graph: int) -> Tensor:
+        """Return the output rows that belong to one graph of the batch."""
+        out = self(graphs)
+        return out[graphs.index == graph] if self.per_node else out[graph : graph + 1]
+
+    def cast(self, dtype: torch.dtype) -> Adapter:
+        """Return the same adapter over a copy of the module in another precision."""
+        other = copy.copy(self)
+        other.module = copy.deepcopy(self.module)
+        if isinstance(other.module, nn.Module):
+            other.module = other.module.to(dtype)
+        other.dtype = dtype
+        return other
+
+
+class AggregationAdapter(Adapter):
+    """``module(x, index, dim_size=graphs)``: PyG aggregations and readouts."""
+
+    kind = "aggregation"
+
+    def call(self, graphs: GraphBatch) -> Any:
+        return self.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
+
+
+class VirtualNodeAdapter(Adapter):
+    """``module(x, batch)``, with the number of graphs passed on to a module that asks for it."""
+
+    kind = "virtual_node"
+
+    def call(self, graphs: GraphBatch) -> Any:
+        size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in self.accepted}
+        return self.module(graphs.x, graphs.index, **size)
+
+
+class LayerAdapter(Adapter):
+    """``module(x, edge_index, batch)``; ``batch`` is left out for a layer that does not take it."""
+
+    kind = "layer"
+
+    def call(self, graphs: GraphBatch) -> Any:
+        batch = {"batch": graphs.index} if "batch" in self.accepted else {}
+        return self.module(graphs.x, graphs.edge_index, **batch)
+
+
+class DenseAdapter(Adapter):
+    """``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as PyG's linear attentions are called."""
+
+    kind = "dense"
+
+    def call(self, graphs: GraphBatch) -> Any:
+        order = graphs.index.argsort(stable=True)
+        dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
+        return self.module(dense, mask)[mask][order.argsort()]
+
+
+ADAPTERS: dict[str, type[Adapter]] = {
+    adapter.kind: adapter for adapter in (AggregationAdapter, VirtualNodeAdapter, LayerAdapter, DenseAdapter)
+}
+
+
+def detect_kind(module: Callable[..., Any]) -> str:
+    """Return the calling convention of a module, from its type or else from the names of its arguments.
+
+    >>> from torch_geometric.nn import GPSConv, SumAggregation
+    >>> detect_kind(SumAggregation()), detect_kind(GPSConv(8, conv=None))
+    ('aggregation', 'layer')
+    """
+    if isinstance(module, Aggregation):
+        return AggregationAdapter.kind
+    accepted = _parameters(module)
+    for name, kind in (("edge_index", "layer"), ("index", "aggregation"), ("batch", "virtual_node"), ("mask", "dense")):
+        if name in accepted:
+            return kind
+    raise ValueError(
+        f"audit: cannot tell how {type(module).__name__} is called from its arguments "
+        f"({', '.join(accepted) or 'none'}). "
+        f"Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
+    )
+
+
+def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 16) -> Adapter:
+    """Return the adapter of a module, in float64 or, for a module that refuses it, in float32."""
+    kind = kind or detect_kind(module)
+    if kind not in ADAPTERS:
+        raise ValueError(f"audit: kind={kind!r} is unknown; expected one of {', '.join(map(repr, ADAPTERS))}.")
+    try:
+        return ADAPTERS[kind](module, channels)
+    except OutputError:
+        raise
+    except Exception as refusal:
+        try:
+            return ADAPTERS[kind](module, channels, torch.float32)
+        except Exception:
+            raise ValueError(
+                f"audit: {type(module).__name__} raised on one graph of {PROBE_NODES} nodes with channels={channels}, "
+                f"called as {kind!r}: {first_line(refusal)}. Pass the channels= it was built with, or another kind=."
+            ) from refusal
+
+
+def _parameters(module: Callable[..., Any]) -> tuple[str, ...]:
+    target = module.forward if isinstance(module, nn.Module) else module
+    return tuple(inspect.signature(target).parameters)

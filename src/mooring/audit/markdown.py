@@ -1,0 +1,174 @@
+"""The page 'Which virtual node do I need?', written from cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mooring.audit.card import Card
+from mooring.audit.measurements.addressability import NODES
+from mooring.audit.measurements.cost import LINEAR, QUADRATIC
+
+HEADER = """# Which virtual node do I need?
+
+Written from audit cards by `python -m mooring.audit > docs/which-virtual-node.md`; do not edit it by hand. Every entry
+was measured on small, randomly initialised modules ({channels} channels, seed {seed}), in float64, on random inputs: it
+says what a module can pass on, not what training will make of it.
+
+Two questions decide.
+
+- **Must the answer change when everything is there twice?** Counts, totals, loads, stoichiometry: you need a module
+  that *counts*.
+- **Must different nodes hear different things?** Lookups, matching, assignments, constraints: you need more than one
+  *message*.
+"""
+
+CHOICES = (
+    ("Neither: one summary, the same for all, proportions only", False, False),
+    ("It must count, one summary is enough", True, False),
+    ("Different messages, proportions only", False, True),
+    ("It must count *and* send different messages", True, True),
+)
+
+EXPLAINED = """
+- **counts**: whether the number of nodes can be read from the output by a fitted probe, with its median error on unseen
+  multisets; *blind* means that f(rX) = f(X) to rounding, where no training and no width can bring the count back.
+- **messages**: the rank of what all nodes receive from {nodes} others, in units of what one node receives; 1 is a
+  homogeneous broadcast, {nodes} is all that could be told apart. A slot behind a LayerNorm holds two numbers fewer than
+  it is wide, so M slots can give slightly fewer than M messages.
+- **alone = batched**: the same graph alone and among others gives the same output; if not, the largest relative change.
+- **unsorted**: whether a batch vector out of order is handled, refused, or answered wrongly without a word.
+- **empty**: a graph without nodes in the batch; value and gradient must be finite and the other graphs unchanged.
+- **cost**: growth of the counted operations in the number of nodes n, and what a batch of one large and many small
+  graphs costs over its graphs alone.
+"""
+
+Question = tuple[str, Sequence[str], Sequence[str]]
+
+
+def cards_markdown(
+    cards: Sequence[Card], origins: Mapping[str, str] | None = None, questions: Sequence[Question] = ()
+) -> str:
+    """Return the page: the choice, the table, what is broken, and every finding.
+
+    Args:
+        cards: The cards, in the order of the table.
+        origins: Where each module comes from, by the name on its card.
+        questions: Each a question, the names of the cards that answer it and the findings to quote from them.
+    """
+    if not cards:
+        raise ValueError("audit: a page needs at least one card; got none.")
+    origins = origins or {}
+    parts = [
+        HEADER.format(channels=cards[0].channels, seed=cards[0].seed),
+        _choices(cards),
+        "\n## The cards side by side\n",
+        _table(
+            ("module", "what it is", "counts", "messages", "alone = batched", "unsorted", "empty", "cost"),
+            (_row(card, origins.get(card.module, "")) for card in cards),
+        ),
+        EXPLAINED.format(nodes=NODES),
+        _answers(cards, questions),
+        "\n## What is broken\n",
+        _broken(cards),
+        "\n## Every finding\n",
+        "\n".join(_details(card, origins.get(card.module, "")) for card in cards),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _choices(cards: Sequence[Card]) -> str:
+    rows = []
+    for need, counting, addressed in CHOICES:
+        # A module with more than is asked for would do as well; listed is the least that suffices.
+        fits = [
+            card for card in cards if card.counts == counting and (card.messages > 1) == addressed and not card.broken
+        ]
+        rows.append((need, _names(fits, per_node=True) or "none found", _names(fits, per_node=False) or "none found"))
+    return _table(("what you need", "returns to the nodes", "readout"), rows) + (
+        "\n\nOnly modules without a broken invariant are listed; each row names the least that suffices.\n"
+    )
+
+
+def _names(cards: Sequence[Card], *, per_node: bool) -> str:
+    return ", ".join(card.module for card in cards if (card.kind != "aggregation") == per_node)
+
+
+def _row(card: Card, origin: str) -> tuple[str, ...]:
+    return (
+        f"**{card.module}**",
+        f"`{origin}`" if origin else "",
+        _counts(card),
+        "readout" if card.kind == "aggregation" else str(card.messages),
+        _batching(card),
+        card["unsorted_index"].verdict.partition(":")[0],
+        card["empty_set"].verdict.partition(":")[0],
+        _cost(card),
+    )
+
+
+def _counts(card: Card) -> str:
+    verdict = card["replication"].verdict
+    if card.counts:
+        return "yes, " + verdict.rpartition("median error ")[2]
+    return "blind" if verdict.startswith("blind") else verdict
+
+
+def _batching(card: Card) -> str:
+    findings = [card["batch_mates"], card["padding"]]
+    if not any(finding.broken for finding in findings):
+        return "yes"
+    changes = [finding.value for finding in findings if finding.value is not None]
+    return f"**no**, {max(changes):.1g}" if changes else "raises"
+
+
+def _cost(card: Card) -> str:
+    finding = card["cost_growth"]
+    if finding.value is None:
+        return "raises"
+    shape = "n" if finding.value < LINEAR else "n²" if finding.value > QUADRATIC else f"n^{finding.value:.1f}"
+    overhead = finding.details["skewed_batch_overhead"]
+    return f"{shape}, skewed ×{overhead:.0f}" if overhead > 2 else shape
+
+
+def _answers(cards: Sequence[Card], questions: Sequence[Question]) -> str:
+    by_name = {card.module: card for card in cards}
+    parts = []
+    for question, names, findings in questions:
+        rows = [
+            (name, finding.name.replace("_", " "), finding.verdict, _number(finding.value), finding.worst_case)
+            for name in names
+            if name in by_name
+            for finding in (by_name[name][key] for key in findings)
+        ]
+        parts.append(
+            f"\n## {question}\n\n" + _table(("module", "measured", "found", "value", "worst case"), rows) + "\n"
+        )
+    return "".join(parts)
+
+
+def _broken(cards: Sequence[Card]) -> str:
+    rows = [
+        (card.module, finding.name.replace("_", " "), finding.verdict, _number(finding.value), finding.worst_case)
+        for card in cards
+        for finding in card.broken
+    ]
+    return _table(("module", "invariant", "found", "value", "worst case"), rows) if rows else "Nothing."
+
+
+def _details(card: Card, origin: str) -> str:
+    rows = (
+        (finding.name.replace("_", " "), finding.verdict, _number(finding.value), str(finding.trials))
+        for finding in card.findings
+    )
+    title = f"### {card.module}\n\n" + (f"`{origin}`, called as {card.kind.replace('_', ' ')}.\n\n" if origin else "")
+    notes = "".join(f"\n{note}\n" for note in card.notes)
+    return title + _table(("finding", "verdict", "value", "trials"), rows) + "\n" + notes
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2g}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,121 @@
+"""How many different things can different nodes receive?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mooring.audit.adapters import Adapter
+from mooring.audit.finding import Finding
+from mooring.audit.graphs import single
+
+# Singular values below this share of the largest are rounding.
+RANK_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+# Sources, and as many targets; more messages than this cannot be told apart.
+NODES = 19
+# Rows of the Jacobian computed together; more would spill out of the cache.
+ROWS_AT_ONCE = 16
+# Larger features route more sharply, smaller ones keep every gate open; the better of the two is kept.
+SCALES = (1.0, 3.0)
+
+
+def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
+    """Measure the rank of the target-by-source response, in messages.
+
+    Nodes of one graph without edges are split into sources and targets, so no target has a direct path to a source.
+    With R_j the Jacobian of target j's output by all source features, a homogeneous broadcast has R_j = J_j dz: every
+    target sees the same global state through its own decoder, and together they see no more than that state is wide.
+    With M slots, target j sees sum_m rho_jm dz_m, and together they see M states. So, with rank at a stated tolerance,
+
+        messages = rank([R_1; ...; R_n]) / max_j rank(R_j),
+
+    and 1 where all targets together see no more than one node is wide. A readout has one target: always one message.
+
+    Paper: def:effective-factorization.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    repeats = max(1, min(trials, 2 if adapter.channels <= 32 else 1))
+    tolerance = RANK_TOLERANCE[adapter.dtype]
+    best, distinct, received, values, case, tried = -1, 0, 0, torch.zeros(1), "none", 0
+    for repeat in range(repeats):
+        x = torch.randn(2 * NODES, adapter.channels, generator=generator, dtype=torch.float64)
+        for scale in SCALES:
+            if best >= NODES:
+                break
+            tried += 1
+            response = _response(adapter, scale * x)
+            spectrum = torch.linalg.svdvals(response.flatten(0, 1))
+            floor = tolerance * spectrum[0].clamp_min(1e-300)
+            together = int((spectrum > floor).sum())
+            alone = int((torch.linalg.svdvals(response) > floor).sum(-1).max())
+            messages = _messages(together, alone, adapter)
+            if messages > best:
+                best, distinct, received, values = messages, together, alone, spectrum
+                case = f"features of scale {scale:g}, draw {repeat}"
+    return Finding(
+        name="addressability",
+        verdict=_verdict(best, adapter),
+        value=float(best),
+        worst_case=case,
+        trials=tried,
+        explanation=f"rank of what all targets receive from {NODES} sources ({distinct}) over that of one target "
+        f"({received}); singular values above {tolerance:g} of the largest",
+        details={
+            "rank_together": distinct,
+            "rank_of_one_target": received,
+            "limit": NODES,
+            "effective_rank": float(values.sum().square() / values.square().sum().clamp_min(1e-300)),
+            "singular_values": [float(value) for value in values],
+        },
+    )
+
+
+def _response(adapter: Adapter, x: Tensor) -> Tensor:
+    """Return the Jacobian of the targets' outputs by the sources' features, ``[targets, out, sources * channels]``."""
+    sources = x[:NODES].clone().requires_grad_()
+    out = adapter(single(torch.cat([sources, x[NODES:]])))
+    out = out[NODES:] if adapter.per_node else out
+    flat = out.flatten()
+    if not flat.requires_grad:
+        return torch.zeros(*out.shape, sources.numel())
+    rows = torch.eye(flat.numel(), dtype=flat.dtype).split(ROWS_AT_ONCE)
+    jacobian = [part for row in rows for part in _backward(flat, sources, row)]
+    return torch.cat(jacobian).double().reshape(*out.shape, -1)
+
+
+def _backward(flat: Tensor, sources: Tensor, rows: Tensor) -> list[Tensor]:
+    try:
+        batched = torch.autograd.grad(
+            flat, sources, rows, is_grads_batched=True, retain_graph=True, materialize_grads=True
+        )
+        return list(batched)
+    except RuntimeError:
+        # An operation without a batching rule: one backward pass per output number.
+        return [
+            torch.autograd.grad(flat, sources, row, retain_graph=True, materialize_grads=True)[0].unsqueeze(0)
+            for row in rows
+        ]
+
+
+def _messages(together: int, alone: int, adapter: Adapter) -> int:
+    if together == 0:
+        return 0
+    # A rectifier shows each target only a part of one shared state; that is a broadcast, not an address.
+    if together <= adapter.channels:
+        return 1
+    # Nothing is left to tell apart once every number of every source arrives somewhere.
+    if adapter.per_node and together == NODES * adapter.channels:
+        return NODES
+    return round(together / max(alone, 1))
+
+
+def _verdict(messages: int, adapter: Adapter) -> str:
+    if messages == 0:
+        return "nothing travels between nodes"
+    if not adapter.per_node:
+        return "1: a readout, the same for every reader"
+    if messages == 1:
+        return "1: homogeneous broadcast"
+    if messages >= NODES:
+        return f"every source separately ({NODES} of {NODES})"
+    return f"{messages} independent messages"
