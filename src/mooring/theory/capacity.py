@@ -72,6 +72,9 @@ def network_transcript(permutations: Tensor, budget: Budget, generator: torch.Ge
 
 
 ENCODERS: tuple[Encoder, ...] = (rank_transcript, hashed_transcript, network_transcript)
+BudgetRule = Callable[[int, int, int], Budget]
+"""Maps (n, states, bits) to a transcript's budget."""
+
 FACTORIZATIONS: tuple[tuple[int, int], ...] = ((1, 1), (1, 3), (2, 1), (3, 2), (5, 1))
 
 
@@ -88,7 +91,7 @@ class Transcripts:
     """Encoders together with the rule that gives them their budget."""
 
     encoders: Sequence[Encoder]
-    budget: Callable[[int, int, int], Budget]
+    budget: BudgetRule
 
 
 def check_collision(subject: Transcripts, instances: int, generator: torch.Generator) -> Evidence:
@@ -113,7 +116,7 @@ def check_collision(subject: Transcripts, instances: int, generator: torch.Gener
     return Evidence(True, shortest, examined, note)
 
 
-def check_injective(budget_for: Callable[[int, int, int], Budget], instances: int, generator: torch.Generator) -> Evidence:
+def check_injective(budget_for: BudgetRule, instances: int, generator: torch.Generator) -> Evidence:
     """At the bound, the rank gives every permutation its own transcript. ``instances`` is the largest n."""
     examined, spare = 0, math.inf
     for n in range(3, instances + 1):

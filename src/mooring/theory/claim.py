@@ -39,8 +39,8 @@ class Evidence:
 class Claim(Generic[S]):
     """A labelled statement with one check and the two things it is run on.
 
-    ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise removed
-    or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
+    ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
+    removed or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
 
     Args:
         label: the paper's label, with a dotted part where one statement needs several checks.

@@ -41,7 +41,7 @@ def separated(
 ) -> Float64[Tensor, "slots dim"]:
     """A codebook grown greedily: candidates are kept while they stay ``least`` away from all kept before.
 
-    Where the dimension cannot hold so many, the last candidates fill the codebook and its margin is smaller: measure it.
+    Where the dimension cannot hold so many, random points fill the codebook up and its margin is smaller: measure it.
 
     Paper: the codebooks after prop:routing.
     """

@@ -45,9 +45,7 @@ class Instances:
         return replace(self, count=self.count * factor)
 
 
-def table_instances(
-    labels: Int64[Tensor, "graphs n"], counts: Int64[Tensor, "graphs n"] | None = None
-) -> Instances:
+def table_instances(labels: Int64[Tensor, "graphs n"], counts: Int64[Tensor, "graphs n"] | None = None) -> Instances:
     """One node for every identifier of every graph, labelled and counted by the given tables."""
     num_graphs, n = labels.shape
     return Instances(

@@ -53,7 +53,7 @@ def all_multisets(colors: int, size: int) -> list[tuple[int, ...]]:
     ]
 
 
-ALPHABETS = ((1, 40), (2, 24), (3, 12), (5, 8))
+ALPHABETS = ((1, 60), (2, 40), (3, 16), (4, 11), (6, 7))
 
 
 def check_injective(read: Read, instances: int, generator: torch.Generator) -> Evidence:
@@ -127,7 +127,7 @@ CLAIMS: tuple[Claim, ...] = (
         control=normalised_read,
         control_means="premise removed: the normalised read, which a multiset shares with its replication",
         margin_means="smallest distance between the outputs of two different multisets",
-        instances=40,
+        instances=60,
     ),
     Claim(
         label="thm:wlinjective.refinement",
@@ -137,6 +137,6 @@ CLAIMS: tuple[Claim, ...] = (
         control=proportions,
         control_means="premise removed: neighbourhoods read without the anchor",
         margin_means="refinement rounds whose partition was the reference's",
-        instances=60,
+        instances=150,
     ),
 )

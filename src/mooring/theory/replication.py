@@ -132,7 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
         control=with_anchor,
         control_means="premise removed: a private anchor inside the softmax",
         margin_means="largest change of any read under replication; rounding allows 1e-11",
-        instances=200,
+        instances=400,
     ),
     Claim(
         label="app:anchor",
@@ -142,6 +142,6 @@ CLAIMS: tuple[Claim, ...] = (
         control=with_anchor,
         control_means="premise removed: the same stack with anchored reads",
         margin_means="largest change of any target state after any layer; rounding allows 1e-11",
-        instances=25,
+        instances=50,
     ),
 )

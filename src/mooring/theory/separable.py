@@ -63,7 +63,7 @@ def film_lookup(n: int, generator: torch.Generator) -> Decoder:
 
 
 def check_separable(draw: DecoderDraw, instances: int, generator: torch.Generator) -> Evidence:
-    """On two permutations that differ by one swap, some answer is off by at least 1/2, for want of a mixed difference."""
+    """On two permutations one swap apart the mixed difference is zero, so some answer is off by at least 1/2."""
     worst_difference, least_error = 0.0, math.inf
     for _ in range(instances):
         n = int(torch.randint(2, 14, (), generator=generator))

@@ -25,8 +25,7 @@ def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list
         heard[target].append(plain[source])
     refined: dict[tuple[int, tuple[int, ...]], int] = {}
     return [
-        refined.setdefault((own, tuple(sorted(others))), len(refined))
-        for own, others in zip(plain, heard, strict=True)
+        refined.setdefault((own, tuple(sorted(others))), len(refined)) for own, others in zip(plain, heard, strict=True)
     ]
 
 

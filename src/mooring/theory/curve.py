@@ -1,0 +1,91 @@
+"""The rate-distortion curve as a figure, with what trained memories reach drawn into it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.theory.bounds import required_bits
+from mooring.theory.distortion import (
+    label_recovery_ceiling,
+    recovery_by_codebook,
+    recovery_by_table,
+    recovery_ceiling,
+)
+from mooring.theory.series import Series
+
+
+@dataclass(frozen=True)
+class TrainedPoint:
+    """What a trained memory reached: its raw budget in bits and the share of labels it recovered."""
+
+    name: str
+    bits: float
+    recovery: float
+
+
+def trained_points(
+    records: Sequence[Mapping[str, Any]], n: int, *, bits_per_coordinate: int | None = None
+) -> list[TrainedPoint]:
+    """The points of run records of the permutation task with ``n`` identifiers; other records are passed over.
+
+    Args:
+        records: run records, already read.
+        n: identifiers of the curve.
+        bits_per_coordinate: bits of one coordinate of a slot; the record's own ``bits`` unless told, else 32.
+    """
+    points = []
+    for record in records:
+        config = record.get("config", {})
+        if record.get("task") != "two-radius-permutation" or config.get("num_identifiers") != n:
+            continue
+        per_coordinate = bits_per_coordinate or config.get("bits") or 32
+        bits = float(config["slots"] * config["channels"] * per_coordinate)
+        points.append(TrainedPoint(str(record["model"]), bits, float(record["metrics"]["best"]["label"])))
+    return points
+
+
+def distortion_series(n: int, points: Sequence[TrainedPoint] = ()) -> Series:
+    """Recovery over budget: ceiling, random codebook, stored table, and trained memories as single points.
+
+    A trained memory beyond ``log2 n!`` bits is drawn where it is: the horizontal axis grows to hold it.
+    """
+    need = required_bits(n)
+    grid = sorted({*(need * step / 40 for step in range(45)), *(point.bits for point in points)})
+    lines: list[tuple[str, list[float | None]]] = [
+        ("ceiling (no scheme does better)", [recovery_ceiling(n, bits) for bits in grid]),
+        ("random codebook", [recovery_by_codebook(n, bits) for bits in grid]),
+        ("stored table and guesses", [recovery_by_table(n, bits) for bits in grid]),
+    ]
+    for name in dict.fromkeys(point.name for point in points):
+        best = {
+            bits: max(point.recovery for point in points if point.name == name and point.bits == bits)
+            for bits in {point.bits for point in points if point.name == name}
+        }
+        lines.append((f"trained: {name}", [best.get(bits) for bits in grid]))
+    return Series(
+        title=f"Average recovery below the bound, n={n} (log2 n! = {need:.1f} bits)",
+        x=grid,
+        lines=lines,
+        xlabel="bits of the memory",
+        ylabel="share of labels recovered",
+    )
+
+
+def label_series(labels: int) -> Series:
+    """The same for independent labels over an alphabet, by the bits of one label."""
+    need = math.log2(labels)
+    grid = [need * step / 40 for step in range(45)]
+    share = [min(1.0, bits / need) for bits in grid]
+    return Series(
+        title=f"Average recovery of independent labels, {labels} of them",
+        x=grid,
+        lines=(
+            ("ceiling (rate-distortion function)", [label_recovery_ceiling(labels, bits) for bits in grid]),
+            ("stored table and guesses", [stored + (1 - stored) / labels for stored in share]),
+        ),
+        xlabel="bits a label",
+        ylabel="share of labels recovered",
+    )
