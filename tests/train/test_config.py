@@ -29,6 +29,12 @@ def test_unknown_field_names_the_likely_one() -> None:
     assert str(caught.value) == "two-radius 'quick': unknown field 'global_lr'; did you mean 'memory_lr_scale'?"
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("epoch", "epochs"), ("lr", "memory_lr_scale"), ("clip", "clip_norm")])
+def test_a_suggestion_weighs_letters_and_words(typed: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown field '{typed}'; did you mean '{meant}'"):
+        override(CONFIG, {typed: "1"}, WHERE)
+
+
 def test_unknown_field_unlike_any_lists_them_all() -> None:
     with pytest.raises(ConfigError, match="unknown field 'zzz'; the fields are epochs, steps_per_epoch, "):
         strict(TrainConfig, {"zzz": 1}, WHERE)

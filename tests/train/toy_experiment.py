@@ -25,16 +25,17 @@ class ToyConfig(TrainConfig):
     crash_seed: int | None = None
     die_once: str = ""
     stop_below: float = 0.0
-    tags: tuple[str, ...] = ()
+    dropout: float = 0.3
+    merge: int = 1
 
 
 class ToyNet(nn.Module):
     """A linear map behind dropout, with its bias as the memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, dropout: float = 0.3) -> None:
         super().__init__()
         self.local = nn.Linear(WIDTH, 1, bias=False)
-        self.dropout = nn.Dropout(0.3)
+        self.dropout = nn.Dropout(dropout)
         self.memory = nn.Linear(1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,7 +57,7 @@ class Toy(Experiment):
             raise ValueError(f"toy: unknown model {model!r}; the models are {', '.join(self.models)}.")
 
     def build(self) -> nn.Module:
-        return ToyNet()
+        return ToyNet(self.config.dropout)
 
     def batch(self, *key: int) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(hash((self.seed, *key)))
@@ -73,7 +74,8 @@ class Toy(Experiment):
                 os.kill(os.getpid(), signal.SIGKILL)
         if self.config.crash_seed == self.seed:
             raise RuntimeError("the toy fell over")
-        return self.batch(0, epoch, step)
+        parts = [self.batch(0, epoch, step * self.config.merge + part) for part in range(self.config.merge)]
+        return torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
 
     def loss(self, net: nn.Module, batch: Any, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         x, y = batch

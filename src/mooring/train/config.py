@@ -90,7 +90,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     def likeness(other: str) -> float:
         words, others = set(name.split("_")), set(other.split("_"))
         letters = difflib.SequenceMatcher(None, name, other).ratio()
-        return letters + len(words & others) / min(len(words), len(others))
+        return letters + len(words & others) / len(words | others)
 
     best = max(known, key=likeness, default=None)
     return best if best is not None and likeness(best) > SUGGEST_ABOVE else None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mooring.train.checkpoint import Checkpoint, CheckpointStore
 from mooring.train.experiment import Experiment
 from mooring.train.history import write_csv
-from mooring.train.module import Steps, TrainingModule, derive_seed, optimizer_tensors
+from mooring.train.module import Steps, TrainingModule, derive_seed, optimizer_tensors, seed_torch
 from mooring.train.progress import Monitor, Progress
 
 # A checkpoint costs tens of milliseconds and an epoch may be as short: lost epochs are simply repeated, exactly.
@@ -120,7 +120,7 @@ def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
     net.eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            seed_torch(seed)
             yield
     finally:
         net.train(training)

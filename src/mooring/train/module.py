@@ -61,7 +61,7 @@ class TrainingModule(lightning.LightningModule):
         return optimizer
 
     def on_train_epoch_start(self) -> None:
-        torch.manual_seed(derive_seed(self.experiment.seed, "epoch", self.epoch, self.global_rank))
+        seed_torch(derive_seed(self.experiment.seed, "epoch", self.epoch, self.global_rank))
         self.net.train()
         self.sums = {}
 
@@ -133,6 +133,14 @@ def derive_seed(*parts: int | str) -> int:
     True
     """
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:7], "big")
+
+
+def seed_torch(seed: int) -> None:
+    """Seed the generator that stochastic layers draw from on the CPU.
+
+    ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is absent.
+    """
+    torch.default_generator.manual_seed(seed)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -41,11 +41,11 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> Record:
 def _train(request: RunRequest, experiment: Experiment, monitor: Monitor) -> Record:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
     from mooring.train.fit import evaluation, fit
-    from mooring.train.module import derive_seed
+    from mooring.train.module import derive_seed, seed_torch
 
     store = CheckpointStore(request.folder, request.identity(experiment))
     state = store.load(monitor.note) or Checkpoint()
-    torch.manual_seed(derive_seed(experiment.seed, "build"))
+    seed_torch(derive_seed(experiment.seed, "build"))
     net = experiment.build()
     if not state.done:
         if state.weights:
