@@ -74,8 +74,8 @@ def check_round_trip(
     for _ in range(instances):
         nodes = int(torch.randint(1, 40, (), generator=generator))
         score, value = torch.randn(2, nodes, dim, generator=generator, dtype=torch.float64)
-        score, value = 3 * score[:, 0], place(value)
-        anchor_logit = torch.randn((), generator=generator, dtype=torch.float64) * 3
+        score, value = 1.5 * score[:, 0], place(value)
+        anchor_logit = torch.randn((), generator=generator, dtype=torch.float64) * 1.5
         anchor = torch.nn.functional.one_hot(torch.tensor(0), dim).double()
         state = write(torch.ones(1, 1, 1).double(), score.view(-1, 1, 1), value.unsqueeze(1))
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[0, 0, 0]

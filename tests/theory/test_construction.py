@@ -1,0 +1,38 @@
+import pytest
+import torch
+
+from mooring.theory import AddressedTable
+from mooring.theory.construction import same_code
+from mooring.theory.instances import every_permutation, sampled_permutations
+
+
+@pytest.mark.parametrize(("n", "slots", "bits"), [(5, 2, 1), (5, 5, 2), (4, 1, 8), (97, 13, 3)])
+def test_table_stores_integers_of_b_bits_and_gives_every_label_back(n: int, slots: int, bits: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    source, target = every_permutation(n, generator) if n < 6 else sampled_permutations(n, 3, generator)
+    table = AddressedTable(n, slots, bits)
+    memory = table.write(source)
+    assert memory.shape == (source.num_graphs, slots, table.width)
+    torch.testing.assert_close(memory, memory.round(), atol=1e-9, rtol=0)
+    assert 0 <= int(memory.round().min()) <= int(memory.round().max()) < 2**bits
+    assert torch.equal(table.read(memory.round().long(), target), target.label)
+
+
+def test_a_target_reads_from_its_own_graph_and_slot() -> None:
+    generator = torch.Generator().manual_seed(0)
+    source, target = sampled_permutations(7, 5, generator)
+    table = AddressedTable(7, 3, bits=3)
+    memory = table.write(source).round().long()
+    memory[2, 1, table.width - 1] ^= (
+        1  # last block of slot 1 of graph 2, the digit of identifier 3 * 2 + 1... or padding
+    )
+    memory[2, 1, 1] ^= 1  # first block, after the address: identifier 1
+    changed = table.read(memory, target) != target.label
+    assert torch.equal(changed, (target.graph == 2) & (target.identifier == 1))
+
+
+def test_one_address_for_all_slots_is_a_homogeneous_memory() -> None:
+    source, target = every_permutation(4, torch.Generator().manual_seed(0))
+    table = AddressedTable(4, 2, 2, code=same_code)
+    memory = table.write(source).round().long()
+    assert (table.read(memory, target) != target.label).any()

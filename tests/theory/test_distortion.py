@@ -1,0 +1,64 @@
+import math
+
+import pytest
+import torch
+
+from mooring.theory import (
+    label_recovery_ceiling,
+    recovery_by_codebook,
+    recovery_by_table,
+    recovery_ceiling,
+    required_bits,
+)
+from mooring.theory.distortion import _fixed_point_log_tail, stored_identifiers
+from mooring.theory.permutations import all_permutations, random_permutations
+
+
+@pytest.mark.parametrize("n", [2, 5, 12, 60, 300])
+def test_curves_are_ordered_rise_and_meet_at_the_bound(n: int) -> None:
+    budgets = [required_bits(n) * step / 30 for step in range(31)]
+    ceiling, codebook, table = (
+        [curve(n, bits) for bits in budgets] for curve in (recovery_ceiling, recovery_by_codebook, recovery_by_table)
+    )
+    for curve in (ceiling, codebook, table):
+        assert curve == sorted(curve)
+        assert curve[0] == pytest.approx(1 / n)
+        assert curve[-1] == pytest.approx(1.0)
+    assert all(above >= below - 1e-12 for above, below in zip(ceiling, codebook, strict=True))
+    assert all(above >= below - 1e-12 for above, below in zip(ceiling, table, strict=True))
+    assert recovery_ceiling(n, required_bits(n) - 0.5) < 1
+
+
+def test_fixed_points_are_counted_exactly() -> None:
+    fixed = (all_permutations(6) == torch.arange(6)).sum(dim=1)
+    measured = [float((fixed >= t).double().mean().log()) for t in range(1, 7)]
+    assert _fixed_point_log_tail(6) == pytest.approx(measured)
+
+
+def test_codebook_curve_is_what_random_codebooks_reach() -> None:
+    n, words, draws = 7, 16, 4000
+    generator = torch.Generator().manual_seed(0)
+    truth = random_permutations(draws, n, generator).unsqueeze(1)
+    guesses = random_permutations(draws * words, n, generator).view(draws, words, n)
+    best = (guesses == truth).sum(dim=2).amax(dim=1).double() / n
+    assert recovery_by_codebook(n, math.log2(words)) == pytest.approx(
+        float(best.mean()), abs=4 * float(best.std()) / draws**0.5
+    )
+
+
+def test_stored_identifiers_fit_and_one_more_does_not() -> None:
+    for bits in (0, 1, 5.5, 13, 28):
+        stored = stored_identifiers(12, bits)
+        assert math.factorial(12) / math.factorial(12 - stored) <= 2**bits
+        assert math.factorial(12) / math.factorial(12 - stored - 1) > 2**bits
+    assert stored_identifiers(12, 29) == 12
+
+
+def test_ceiling_for_independent_labels_inverts_the_rate_distortion_function() -> None:
+    labels = 10
+    for distortion in (0.05, 0.3, 0.8):
+        entropy = -distortion * math.log2(distortion) - (1 - distortion) * math.log2(1 - distortion)
+        rate = math.log2(labels) - entropy - distortion * math.log2(labels - 1)
+        assert label_recovery_ceiling(labels, rate) == pytest.approx(1 - distortion)
+    assert label_recovery_ceiling(labels, 0) == pytest.approx(1 / labels)
+    assert label_recovery_ceiling(labels, 4) == 1.0
