@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
@@ -94,12 +95,10 @@ class SlotVirtualNode(nn.Module):
             )
 
     def reset_parameters(self) -> None:
-        module: Any
         if self.write.addresses is not None:
             self.write.addresses.reset_parameters()
         for module in (self.write, self.update, self.read, self.integrate):
-            if module is not None:
-                module.reset_parameters()
+            reset(module)
 
     def forward(
         self,
@@ -123,18 +122,27 @@ class SlotVirtualNode(nn.Module):
             return_state: also return the :class:`SlotMemory` of this pass.
         """
         num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
-        check_address(type(self).__name__, address, x.size(0), self.address_channels)
+        check_address(type(self).__name__, address, x, self.address_channels)
         state = self.write(x, batch, address=address, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
         memory = self.update(state, None if self.write.addresses is not None else self.write.slot)
-        context = None
-        if self.read is not None:
-            context = self.read(x, memory, batch, address=address, targets=targets)
-        out = self.integrate(x, context, memory, batch)
-        if targets is not None:
-            out = torch.where(targets.unsqueeze(-1), out, x)
+        out = self._give_back(x, memory, batch, address, targets)
         if not return_state:
             return out
         return out, self._look(x, batch, address, sources, log_weight, state, memory)
+
+    def _give_back(
+        self, x: Tensor, memory: Tensor, batch: Tensor | None, address: Tensor | None, targets: Tensor | None
+    ) -> Tensor:
+        """Read and integrate, at the targets only; a traced graph cannot pick them out, so it masks instead."""
+        if targets is not None and not torch.compiler.is_compiling():
+            rows = targets.nonzero().squeeze(1)
+            batch, address = (None if given is None else given.index_select(0, rows) for given in (batch, address))
+            return x.index_copy(0, rows, self._give_back(x.index_select(0, rows), memory, batch, address, None))
+        context = None
+        if self.read is not None:
+            context = self.read(x, memory, batch, address=address, targets=targets)
+        out: Tensor = self.integrate(x, context, memory, batch)
+        return out if targets is None else torch.where(targets.unsqueeze(-1), out, x)
 
     def _look(
         self,
@@ -147,9 +155,11 @@ class SlotVirtualNode(nn.Module):
         memory: Tensor,
     ) -> SlotMemory:
         query, key = self.write.score_parts(x, address)
-        weights = ops.write_weights(state, query, key, batch, log_weight=log_weight)
         if sources is not None:
-            weights = weights * sources[:, None, None]
+            # Left out before the exponential: the score of a node that did not write may be far above the mass.
+            log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
+            log_weight = log_weight.masked_fill(~sources, float("-inf"))
+        weights = ops.write_weights(state, query, key, batch, log_weight=log_weight)
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
         read = None
         if self.read is not None:
