@@ -122,8 +122,7 @@ def register_experiment(cls: ExperimentType) -> ExperimentType:
 def get_experiment(task: str) -> type[Experiment]:
     """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for one's own."""
     if ":" in task:
-        module, _, name = task.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _own_experiment(*task.split(":", 1))
     if task not in EXPERIMENTS:
         # Only the one asked for, where its name says which: some tasks import heavy solvers.
         packages = _task_packages()
@@ -140,6 +139,19 @@ def list_experiments() -> dict[str, type[Experiment]]:
     """Return every task by name. The subpackages of ``mooring.train`` are the tasks, imported when first asked for."""
     _import_tasks(_task_packages())
     return dict(EXPERIMENTS)
+
+
+def _own_experiment(module: str, name: str) -> type[Experiment]:
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        # An import that fails inside the module is the module's business, and its traceback is what helps.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(f"task '{module}:{name}': cannot import {module!r}. Put its folder on PYTHONPATH.") from None
+    if not isinstance(getattr(found, name, None), type):
+        raise ValueError(f"task '{module}:{name}': no class {name!r} in {module}.")
+    return getattr(found, name)
 
 
 def _task_packages() -> list[str]:

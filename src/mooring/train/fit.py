@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import multiprocessing
+import os
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -37,7 +40,9 @@ def fit(
     With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
-    distributed = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
+    # The fork server imports Lightning once for all ranks, and starts clean where a plain fork would copy our threads.
+    multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
+    distributed = DDPStrategy(process_group_backend="gloo", start_method="forkserver", find_unused_parameters=True)
     with _quiet():
         trainer = lightning.Trainer(
             accelerator="cpu",
@@ -68,6 +73,8 @@ class EpochEnd(lightning.Callback):
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         self.started = self.saved = time.monotonic()
+        if trainer.world_size > 1:
+            threading.Thread(target=_die_with_launcher, daemon=True).start()
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)
@@ -129,6 +136,14 @@ def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the state dict as tensors that training will not change."""
     return {name: tensor.detach().clone() for name, tensor in weights.items()}
+
+
+def _die_with_launcher() -> None:
+    """End this rank when the process that launched it is killed, or it would train on beside the resumed run."""
+    launcher = multiprocessing.parent_process()
+    assert launcher is not None
+    launcher.join()
+    os._exit(1)
 
 
 @contextlib.contextmanager
