@@ -61,14 +61,14 @@ def cards_markdown(
     parts = [
         HEADER.format(channels=cards[0].channels, seed=cards[0].seed),
         _choices(cards),
-        "\n## The cards side by side\n",
+        "## The cards side by side\n",
         _table(
             ("module", "what it is", "counts", "messages", "alone = batched", "unsorted", "empty", "cost"),
             (_row(card, origins.get(card.module, "")) for card in cards),
         ),
         EXPLAINED.format(nodes=NODES),
         _answers(cards, questions),
-        "\n## What is broken\n",
+        "## What is broken\n",
         _broken(cards),
         "\n## Every finding\n",
         "\n".join(_details(card, origins.get(card.module, "")) for card in cards),
@@ -80,17 +80,24 @@ def _choices(cards: Sequence[Card]) -> str:
     rows = []
     for need, counting, addressed in CHOICES:
         # A module with more than is asked for would do as well; listed is the least that suffices.
-        fits = [
-            card for card in cards if card.counts == counting and (card.messages > 1) == addressed and not card.broken
-        ]
+        fits = [card for card in cards if (card.counts, card.messages > 1) == (counting, addressed) and _usable(card)]
         rows.append((need, _names(fits, per_node=True) or "none found", _names(fits, per_node=False) or "none found"))
     return _table(("what you need", "returns to the nodes", "readout"), rows) + (
-        "\n\nOnly modules without a broken invariant are listed; each row names the least that suffices.\n"
+        "\n\nEach row names the least that suffices. Modules with a broken invariant are left out, except those that "
+        "only need\ntheir batch sorted; these carry a star.\n"
     )
 
 
+def _usable(card: Card) -> bool:
+    return all(finding.name == "unsorted_index" for finding in card.broken)
+
+
 def _names(cards: Sequence[Card], *, per_node: bool) -> str:
-    return ", ".join(card.module for card in cards if (card.kind != "aggregation") == per_node)
+    return ", ".join(
+        f"{card.module}\\*" if card.broken else card.module
+        for card in cards
+        if (card.kind != "aggregation") == per_node
+    )
 
 
 def _row(card: Card, origin: str) -> tuple[str, ...]:
@@ -140,10 +147,8 @@ def _answers(cards: Sequence[Card], questions: Sequence[Question]) -> str:
             if name in by_name
             for finding in (by_name[name][key] for key in findings)
         ]
-        parts.append(
-            f"\n## {question}\n\n" + _table(("module", "measured", "found", "value", "worst case"), rows) + "\n"
-        )
-    return "".join(parts)
+        parts.append(f"## {question}\n\n" + _table(("module", "measured", "found", "value", "worst case"), rows) + "\n")
+    return "\n".join(parts)
 
 
 def _broken(cards: Sequence[Card]) -> str:

@@ -51,13 +51,14 @@ def count_probe(train: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]) -
 
 def _predict(probe: str, width: float, ridge: float, features: Tensor, counts: Tensor, query: Tensor) -> Tensor:
     """Return the predicted log n of ``query``."""
-    if probe == "log-log":
-        floor = float(features.abs().max()) * 1e-12 + 1e-300
-        features, query = (torch.cat([part, (part.abs() + floor).log()], dim=1) for part in (features, query))
-    mean, std = features.mean(0), features.std(0)
     # A constant column carries rounding noise only; dividing by its spread would turn that noise into a feature.
-    alive = std > 1e-11 * (features.abs().amax(0) + 1e-300)
-    design, design_query = ((part[:, alive] - mean[alive]) / std[alive] for part in (features, query))
+    alive = features.std(0) > 1e-11 * (features.abs().amax(0) + 1e-300)
+    features, query = features[:, alive], query[:, alive]
+    if probe == "log-log":
+        floor = 1e-12 * features.abs().amax(0) + 1e-300
+        features, query = (torch.cat([part, (part.abs() + floor).log()], dim=1) for part in (features, query))
+    mean, std = features.mean(0), features.std(0).clamp_min(1e-300)
+    design, design_query = ((part - mean) / std for part in (features, query))
     target = counts if probe == "linear" else counts.log()
     offset = target.mean()
     if probe == "kernel":

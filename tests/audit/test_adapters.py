@@ -1,0 +1,84 @@
+"""How modules are recognised and called."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GINConv, GPSConv, SumAggregation, global_add_pool
+from torch_geometric.nn.attention import SGFormerAttention
+
+from audit.specimens import Broadcast, OnlyFloat32, SumReadout, WithDropout
+from mooring.audit import adapt, detect_kind
+from mooring.audit.graphs import collate, random_graph
+
+
+def batch(*sizes: int, channels: int = 7):  # type: ignore[no-untyped-def]
+    generator = torch.Generator().manual_seed(0)
+    return collate([random_graph(generator, nodes, channels) for nodes in sizes])
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "per_node"),
+    [
+        (SumAggregation(), "aggregation", False),
+        (Broadcast(7), "virtual_node", True),
+        (SumReadout(), "virtual_node", False),
+        (global_add_pool, "virtual_node", False),
+        (GPSConv(7, conv=None), "layer", True),
+        (GINConv(nn.Linear(7, 3)), "layer", True),
+        (SGFormerAttention(7, head_channels=5), "dense", True),
+    ],
+)
+def test_kind_is_detected(module: nn.Module, kind: str, per_node: bool) -> None:
+    adapter = adapt(module, channels=7)
+    assert adapter.kind == kind
+    assert adapter.per_node == per_node
+    graphs = batch(3, 5)
+    assert adapter(graphs).size(0) == (8 if per_node else 2)
+    assert adapter.rows(graphs, 1).size(0) == (5 if per_node else 1)
+
+
+def test_unknown_arguments_are_named() -> None:
+    class Odd(nn.Module):
+        def forward(self, features: Tensor) -> Tensor:
+            return features
+
+    with pytest.raises(ValueError, match=r"cannot tell how Odd is called .*features.* kind="):
+        detect_kind(Odd())
+
+
+def test_kind_can_be_overridden_and_is_checked() -> None:
+    class Named(nn.Module):
+        def forward(self, nodes: Tensor, graph: Tensor) -> Tensor:
+            return nodes
+
+    assert adapt(Named(), "virtual_node", 7).per_node
+    with pytest.raises(ValueError, match=r"kind='node' is unknown; expected one of 'aggregation'"):
+        adapt(Named(), "node", 7)
+
+
+def test_the_wrong_width_is_explained() -> None:
+    with pytest.raises(ValueError, match=r"Broadcast raised .* channels=5, .*Pass the channels="):
+        adapt(Broadcast(7), channels=5)
+
+
+def test_rows_that_are_neither_nodes_nor_graphs_are_refused() -> None:
+    def twice(x: Tensor, batch: Tensor) -> Tensor:
+        return torch.cat([x, x])
+
+    with pytest.raises(ValueError, match=r"twice gave 10 rows for one graph of 5 nodes"):
+        adapt(twice, channels=7)
+
+
+def test_the_callers_module_is_left_as_it_was() -> None:
+    module = WithDropout()
+    adapter = adapt(module, channels=7)
+    assert module.training
+    assert not adapter.module.training  # type: ignore[attr-defined]
+    assert torch.equal(adapter(batch(5)), adapter(batch(5)))
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_module_that_refuses_float64_is_measured_in_float32() -> None:
+    adapter = adapt(OnlyFloat32(), channels=7)
+    assert adapter.dtype == torch.float32
+    assert adapter.tolerance == pytest.approx(1e-4)
