@@ -26,23 +26,30 @@ class TrainedPoint:
     recovery: float
 
 
+# Global states of the models that have no slots; every other model has as many as its config says.
+GLOBAL_STATES = {"mpnn": 0, "none": 0, "vn": 1, "vn-sum": 1, "vn-max": 1}
+
+
 def trained_points(
-    records: Sequence[Mapping[str, Any]], n: int, *, bits_per_coordinate: int | None = None
+    records: Sequence[Mapping[str, Any]], n: int, *, bits_per_coordinate: int = 32
 ) -> list[TrainedPoint]:
     """The points of run records of the permutation task with ``n`` identifiers; other records are passed over.
+
+    The budget is that of the complete transcript, as in the proof of thm:lower: the global states, and the centres'
+    states in every local layer. Floats make it a raw budget, far above what a network comes to use.
 
     Args:
         records: run records, already read.
         n: identifiers of the curve.
-        bits_per_coordinate: bits of one coordinate of a slot; the record's own ``bits`` unless told, else 32.
+        bits_per_coordinate: bits of one coordinate of a state.
     """
     points = []
     for record in records:
         config = record.get("config", {})
-        if record.get("task") != "two-radius-permutation" or config.get("num_identifiers") != n:
+        if record.get("task") != "two-radius-permutation" or config["num_identifiers"] != n:
             continue
-        per_coordinate = bits_per_coordinate or config.get("bits") or 32
-        bits = float(config["slots"] * config["channels"] * per_coordinate)
+        states = GLOBAL_STATES.get(record["model"], config["slots"]) + config["layers"] * config["num_centres"]
+        bits = float(states * config["channels"] * bits_per_coordinate)
         points.append(TrainedPoint(str(record["model"]), bits, float(record["metrics"]["best"]["label"])))
     return points
 
@@ -50,20 +57,23 @@ def trained_points(
 def distortion_series(n: int, points: Sequence[TrainedPoint] = ()) -> Series:
     """Recovery over budget: ceiling, random codebook, stored table, and trained memories as single points.
 
-    A trained memory beyond ``log2 n!`` bits is drawn where it is: the horizontal axis grows to hold it.
+    Trained memories are drawn where they are. Where one has more than twice the bits it needs, the axis turns
+    logarithmic and starts at one bit.
     """
     need = required_bits(n)
-    grid = sorted({*(need * step / 40 for step in range(45)), *(point.bits for point in points)})
+    wide = any(point.bits > 2 * need for point in points)
+    steps = (need ** (step / 40) if wide else need * step / 40 for step in range(45))
+    grid = sorted({*steps, *(point.bits for point in points)})
     lines: list[tuple[str, list[float | None]]] = [
         ("ceiling (no scheme does better)", [recovery_ceiling(n, bits) for bits in grid]),
         ("random codebook", [recovery_by_codebook(n, bits) for bits in grid]),
         ("stored table and guesses", [recovery_by_table(n, bits) for bits in grid]),
     ]
     for name in dict.fromkeys(point.name for point in points):
-        best = {
-            bits: max(point.recovery for point in points if point.name == name and point.bits == bits)
-            for bits in {point.bits for point in points if point.name == name}
-        }
+        best: dict[float, float] = {}
+        for point in points:
+            if point.name == name:
+                best[point.bits] = max(point.recovery, best.get(point.bits, 0.0))
         lines.append((f"trained: {name}", [best.get(bits) for bits in grid]))
     return Series(
         title=f"Average recovery below the bound, n={n} (log2 n! = {need:.1f} bits)",
@@ -71,6 +81,7 @@ def distortion_series(n: int, points: Sequence[TrainedPoint] = ()) -> Series:
         lines=lines,
         xlabel="bits of the memory",
         ylabel="share of labels recovered",
+        log="x" if wide else "",
     )
 
 
