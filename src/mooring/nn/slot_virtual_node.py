@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from mooring.nn.memory import SlotMemory
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import MassFeature, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
+from mooring.ops import SlotState
 
 
 class SlotVirtualNode(nn.Module):
@@ -40,6 +42,8 @@ class SlotVirtualNode(nn.Module):
         integrate: ``"film"`` (Slot-FiLM), ``"residual"``, ``"global_film"``, or a module of your own in the manner of
             :mod:`mooring.nn.integrate`.
         hidden_channels: hidden width of Slot-FiLM; channels if None.
+        merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
+            graph are spread over processes.
         init_std: how far from the identity the module starts; zero is the identity.
 
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
@@ -66,6 +70,7 @@ class SlotVirtualNode(nn.Module):
         split: bool = True,
         integrate: Literal["film", "residual", "global_film"] | nn.Module = "film",
         hidden_channels: int | None = None,
+        merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float = 1e-3,
     ) -> None:
         super().__init__()
@@ -76,6 +81,7 @@ class SlotVirtualNode(nn.Module):
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
+        self.merge = merge
         self.address_channels = address_channels
         self.integrate: Any = _integration(integrate, channels, slots, hidden_channels, init_std)
         addresses = None
@@ -124,6 +130,8 @@ class SlotVirtualNode(nn.Module):
         num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
         check_address(type(self).__name__, address, x, self.address_channels)
         state = self.write(x, batch, address=address, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        if self.merge is not None:
+            state = self.merge(state)
         memory = self.update(state, None if self.write.addresses is not None else self.write.slot)
         out = self._give_back(x, memory, batch, address, targets)
         if not return_state:
@@ -151,7 +159,7 @@ class SlotVirtualNode(nn.Module):
         address: Tensor | None,
         sources: Tensor | None,
         log_weight: Tensor | None,
-        state: ops.SlotState,
+        state: SlotState,
         memory: Tensor,
     ) -> SlotMemory:
         query, key = self.write.score_parts(x, address)

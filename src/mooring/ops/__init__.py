@@ -3,12 +3,16 @@
 Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
+from mooring.ops.distributed import all_merge
 from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, log_surprise, merge
+from mooring.ops.stream import NodeChunk, write_stream
 from mooring.ops.write import write, write_weights
 
 __all__ = [
+    "NodeChunk",
     "SlotState",
+    "all_merge",
     "anchor_weight",
     "anchored",
     "log_odds",
@@ -17,5 +21,6 @@ __all__ = [
     "read",
     "read_weights",
     "write",
+    "write_stream",
     "write_weights",
 ]
