@@ -23,11 +23,11 @@ class Group:
 
     @property
     def title(self) -> str:
-        return self._with_variant(paper.title(self.model, self.first.task))
+        return self._with_variant(paper.title(self.model))
 
     @property
     def short(self) -> str:
-        return self._with_variant(paper.short(self.model, self.first.task))
+        return self._with_variant(paper.short(self.model))
 
     @property
     def seeds(self) -> tuple[int, ...]:

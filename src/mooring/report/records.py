@@ -8,6 +8,7 @@ says which file lacks which field instead of drawing an empty figure.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +67,10 @@ class Record:
         return value
 
     def number(self, *keys: str) -> float:
-        return float(self.need(*keys, kind=(int, float), called="a number"))
+        value = float(self.need(*keys, kind=(int, float), called="a number"))
+        if not math.isfinite(value):
+            raise RecordError(f"{self.path}: field '{'.'.join(keys)}' is {value}, expected a number. {self._remedy()}")
+        return value
 
     def whole(self, *keys: str) -> int:
         return int(self.need(*keys, kind=int, called="a whole number"))

@@ -27,6 +27,10 @@ from mooring.report.tables import Table
 
 Block = Table | Picture
 PERMUTATION = "two-radius-permutation"
+BENCH_CAPTION = (
+    "Cost measured in one run, every module on the same tensors. A line that stays below another is cheaper at every size "
+    "shown, and a steeper one loses more as graphs grow."
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def _bench(records: Records) -> Iterable[Block | None]:
         parts: list[Record] = [record.part(part) for part in record.find("series") or ()]
         if parts:
             name = str(record.find("name") or record.path.stem)
-            caption = str(record.find("caption") or "Cost as measured in one run, every module on the same tensors.")
+            caption = str(record.find("caption") or BENCH_CAPTION)
             yield series(f"bench-{name}", f"Cost: {name}", caption, parts)
 
 

@@ -19,11 +19,12 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """A column; `group` is a heading shared with its neighbours, e.g. the paper's numbers beside ours."""
+    """A column; `group` is a heading shared with its neighbours, `left` is for words and `wide` for sentences."""
 
     title: str
     group: str = ""
     left: bool = False
+    wide: bool = False
 
     @property
     def full(self) -> str:
@@ -90,7 +91,7 @@ class Table:
         return text + ("\n\n" + " ".join(self.notes) if self.notes else "") + "\n"
 
     def to_html(self) -> str:
-        lines = [f'<div class="scroll"><table id="table-{escape(self.name, quote=True)}">']
+        lines = ['<div class="scroll"><table>']
         lines.append(f"<caption>{escape(self.title)}</caption><thead>")
         if any(column.group for column in self.columns):
             cells = []
@@ -138,6 +139,6 @@ def plain(value: float | None, digits: int = 3) -> str:
 
 
 def _cell(tag: str, text: str, column: Column, extra: str, alarm: bool = False) -> str:
-    classes = [name for name, wanted in (("left", column.left), ("alarm", alarm)) if wanted]
+    classes = [name for name, wanted in (("left", column.left), ("wide", column.wide), ("alarm", alarm)) if wanted]
     named = f' class="{" ".join(classes)}"' if classes else ""
     return f"<{tag}{extra}{named}>{escape(text)}</{tag}>"

@@ -8,7 +8,7 @@ from mooring.report.groups import Group, group, usual_only
 from mooring.report.records import Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
-VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch": "Batch"}
+VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
 
 def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Table:

@@ -48,7 +48,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
 }
 
 
-def build(name: str, records: Records, **options: Any) -> Table:
+def build(name: str, records: Records, /, **options: Any) -> Table:
     """The table of this name, e.g. build("two-radius", records, preset="paper")."""
     if name not in TABLES:
         close = get_close_matches(name, TABLES, n=1)

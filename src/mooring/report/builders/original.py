@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from mooring.report import paper
-from mooring.report.groups import group
-from mooring.report.records import Record, RecordError, Records
+from mooring.report.groups import Group, group
+from mooring.report.records import Record, Records
 from mooring.report.settings import setting
 from mooring.report.stats import Estimate, estimate
 from mooring.report.tables import ABSENT, Column, Table, percent
@@ -15,22 +16,53 @@ TASK = "two-radius-original"
 SIZE = "num_identifiers"
 
 
-def accuracies(runs: Sequence[Record]) -> dict[str, dict[int, Estimate]]:
-    """Test accuracy by model and number of identifiers, over seeds."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for run in sorted(runs, key=lambda run: paper.rank(run.model)):
-        found.setdefault(run.model, {}).setdefault(int(setting(run, SIZE)), []).append(held_out_accuracy(run))
-    return {model: {n: estimate(values) for n, values in sorted(sizes.items())} for model, sizes in found.items()}
+@dataclass(frozen=True)
+class Row:
+    """One model at one width: its runs by number of identifiers, each entry the seeds of one configuration."""
+
+    model: str
+    width: str
+    variant: str
+    by_size: dict[int, Group] = field(default_factory=dict)
+
+    @property
+    def short(self) -> str:
+        return paper.short(self.model) + (f" ({self.variant})" if self.variant else "")
+
+    def accuracy(self, size: int) -> Estimate | None:
+        """Mean and interval of the held-out accuracy at one size, None where it was not run."""
+        runs = self.by_size[size].runs if size in self.by_size else ()
+        return estimate([held_out_accuracy(run) for run in runs]) if runs else None
+
+    def percentages(self) -> dict[int, float]:
+        """Mean accuracy in % at every size that was run."""
+        found = {size: self.accuracy(size) for size in sorted(self.by_size)}
+        return {size: 100 * value.mean for size, value in found.items() if value is not None}
+
+    def values(self, name: str) -> str:
+        """The values a setting takes in the row, e.g. the slots where they grow with n."""
+        found = [setting(group.first, name, ABSENT) for _, group in sorted(self.by_size.items())]
+        return ", ".join(dict.fromkeys(str(value) for value in found))
+
+
+def measured(runs: Sequence[Record]) -> list[Row]:
+    """Rows in the paper's order; settings may change with n, but configurations that differ at one n get rows apart."""
+    rows: dict[tuple[str, str, str], Row] = {}
+    for size in sorted({int(setting(run, SIZE)) for run in runs}):
+        here = [run for run in runs if int(setting(run, SIZE)) == size]
+        for item in group(here, apart=("channels", "slots")):
+            width = str(setting(item.first, "channels", ABSENT))
+            key = (item.model, width, item.variant)
+            if key in rows and size in rows[key].by_size:
+                extra = f"slots {setting(item.first, 'slots', ABSENT)}"
+                key = (item.model, width, ", ".join(filter(None, (item.variant, extra))))
+            rows.setdefault(key, Row(*key)).by_size[size] = item
+    return sorted(rows.values(), key=lambda row: (paper.rank(row.model), row.width, row.variant))
 
 
 def held_out_accuracy(run: Record) -> float:
-    """Label accuracy on the test graphs; on validation graphs where the record has no test."""
-    for part, name in (("final", "test/label"), ("final", "test/accuracy"), ("best", "label")):
-        if run.find("metrics", part, name) is not None:
-            return run.number("metrics", part, name)
-    raise RecordError(
-        f"{run.path}: field 'metrics.final.test/label' is missing. Write the record again with `mooring run {TASK}`."
-    )
+    """Label accuracy on the test graphs."""
+    return run.number("metrics", "final", "test/label")
 
 
 def accuracy(records: Records, preset: str | None = None) -> Table:
@@ -38,14 +70,11 @@ def accuracy(records: Records, preset: str | None = None) -> Table:
     runs = records.runs(TASK, preset)
     sizes = sorted({*paper.ORIGINAL_SIZES, *(int(setting(run, SIZE)) for run in runs)})
     rows = []
-    for model, by_size in accuracies(runs).items():
-        settings = group([run for run in runs if run.model == model], apart=(SIZE,))
-        widths = sorted({str(setting(item.first, "channels", ABSENT)) for item in settings})
-        slots = sorted({str(setting(item.first, "slots", ABSENT)) for item in settings})
-        seconds = estimate([run.number("wall_seconds") for run in runs if run.model == model])
-        cells = [percent(by_size.get(n)) for n in sizes]
-        label = "measured" if all(run.find("metrics", "final") for run in runs) else "measured (validation)"
-        rows.append((paper.title(model), label, ", ".join(widths), ", ".join(slots), *cells, f"{seconds.mean:.0f}"))
+    for row in measured(runs):
+        seconds = estimate([run.number("wall_seconds") for group in row.by_size.values() for run in group.runs])
+        cells = [percent(row.accuracy(n)) for n in sizes]
+        name = paper.title(row.model) + (f" ({row.variant})" if row.variant else "")
+        rows.append((name, "measured", row.width, row.values("slots"), *cells, f"{seconds.mean:.0f}"))
     for model, by_width in paper.ORIGINAL.items():
         for width, values in by_width.items():
             by_n = dict(zip(paper.ORIGINAL_SIZES, values, strict=True))

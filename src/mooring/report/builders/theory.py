@@ -25,23 +25,21 @@ def checks(records: Records) -> Table:
                 "holds" if passed else "FAILS",
                 f"{claim.whole('instances'):,}",
                 ABSENT if margin is None else f"{claim.number('margin'):.3g}",
+                claim.text("margin_means"),
                 claim.text("control"),
                 "caught" if caught else "NOT CAUGHT",
             )
         )
-        alarms |= {(place, column) for column, fine in ((2, passed), (6, caught)) if not fine}
+        alarms |= {(place, column) for column, fine in ((2, passed), (7, caught)) if not fine}
     columns = (
         Column("Label", left=True),
-        Column("Claim", left=True),
+        Column("Claim", left=True, wide=True),
         Column("Result", left=True),
         Column("Instances"),
         Column("Margin"),
-        Column("Control", left=True),
+        Column("Which is", left=True, wide=True),
+        Column("Control", left=True, wide=True),
         Column("Control is", left=True),
     )
-    notes = (
-        "Margin: measured distance to the bound, in the claim's own unit. Every check also runs on a control that "
-        "breaks a premise, "
-        "and must reject it.",
-    )
+    notes = ("Every check also runs on a control that breaks a premise, and must reject it.",)
     return Table("verify", "The claims, checked", columns, tuple(rows), notes, frozenset(alarms))

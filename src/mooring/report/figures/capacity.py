@@ -21,14 +21,16 @@ BITS = {1: "-", 4: "--", 32: ":"}
 @styled
 def capacity(runs: Sequence[Record]) -> Picture | None:
     """Label accuracy by slots and width, one panel a model and size; lines mark slots * width * bits = log2 n!."""
-    cells: dict[tuple[str, int], dict[tuple[int, int], list[float]]] = {}
+    cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in runs:
         place = (int(setting(run, "slots")), int(setting(run, "channels")))
-        key = (run.model, int(setting(run, "num_identifiers")))
+        key = (run.preset, run.model, int(setting(run, "num_identifiers")))
         cells.setdefault(key, {}).setdefault(place, []).append(run.number("metrics", "best", "label"))
     panels = []
-    for (model, size), values in sorted(cells.items()):
+    for (_, model, size), values in sorted(cells.items()):
         slots, widths = (sorted({place[axis] for place in values}) for axis in (0, 1))
+        if min(len(slots), len(widths)) < 2:
+            continue
         grid = np.full((len(slots), len(widths)), np.nan)
         for (slot, width), accuracies in values.items():
             grid[slots.index(slot), widths.index(width)] = estimate(accuracies).mean

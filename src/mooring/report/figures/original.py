@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mooring.report import paper
-from mooring.report.builders.original import accuracies
+from mooring.report.builders.original import Row, measured
 from mooring.report.figures.style import Picture, colour, end_labels, panel, styled
 from mooring.report.records import Record
 
-Lines = dict[str, dict[int, float]]
+# Model, name beside the line, accuracy in % by size.
+Line = tuple[str, str, Mapping[int, float]]
 
 
 @styled
 def accuracy_by_size(runs: Sequence[Record]) -> Picture | None:
     """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
-    measured = accuracies(runs)
-    if not measured:
+    rows = measured(runs)
+    if not rows:
         return None
-    left: Lines = {model: {n: 100 * value.mean for n, value in by_size.items()} for model, by_size in measured.items()}
-    right: Lines = {
-        model: dict(zip(paper.ORIGINAL_SIZES, rows[1024], strict=True)) for model, rows in paper.ORIGINAL.items()
-    }
+    left: list[Line] = [(row.model, _name(row, rows), row.percentages()) for row in rows]
+    right: list[Line] = [
+        (model, paper.short(model), dict(zip(paper.ORIGINAL_SIZES, by_width[1024], strict=True)))
+        for model, by_width in paper.ORIGINAL.items()
+    ]
     panels = []
     for title, lines in (("Measured", left), ("Published, width 1024", right)):
         figure, axes = panel(title, "identifiers n", "accuracy (%)", (3.5, 2.8))
         labels = []
-        for position, (model, points) in enumerate(lines.items()):
+        for position, (model, name, points) in enumerate(lines):
             sizes = sorted(points)
             ink = colour(model, position)
             axes.plot(sizes, [points[n] for n in sizes], "-o", color=ink, ms=3.5)
-            labels.append((points[sizes[-1]], paper.short(model), ink))
+            labels.append((points[sizes[-1]], name, ink))
         axes.set_ylim(-2, 103)
         axes.set_xlim(0, max(paper.ORIGINAL_SIZES) * 1.03)
         axes.set_xticks(paper.ORIGINAL_SIZES)
@@ -43,3 +45,9 @@ def accuracy_by_size(runs: Sequence[Record]) -> Picture | None:
         "memory whose slots can be addressed keeps each answer apart."
     )
     return Picture("original-two-radius", "The original task as it grows", caption, tuple(panels))
+
+
+def _name(row: Row, rows: Sequence[Row]) -> str:
+    """The row's short name, with its width where the same model was run at several."""
+    widths = {other.width for other in rows if other.short == row.short}
+    return f"{row.short}, {row.width}" if len(widths) > 1 else row.short

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from mooring.report.figures.style import CYCLE, SMALL, Picture, end_labels, panel, styled
+from mooring.report.figures.style import CYCLE, SMALL, Picture, end_labels, log_ticks, panel, styled
 from mooring.report.records import Record, RecordError
 
 
@@ -25,6 +26,8 @@ def _panel(part: Record) -> Figure:
     if log is not True and "x" in str(log):
         axes.set_xscale("log")
     labels = []
+    if "x" not in str(log) and all(float(value).is_integer() for value in x):
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     for position, value in enumerate(part.items("lines")):
         line = part.part(value)
         y = line.items("y")
@@ -43,6 +46,9 @@ def _panel(part: Record) -> Figure:
             labels.append((points[-1][1], name, ink))
         else:
             axes.annotate(name, points[-1], (5, 0), textcoords="offset points", color=ink, fontsize=SMALL, va="center")
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log":
+            log_ticks(axis, *limits)
     lines = max((label.count("\n") + 1 for _, label, _ in labels), default=1)
     end_labels(axes, labels, gap=2 + 9.0 * lines)
     return figure

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,12 +31,13 @@ MUTED = "#7a828c"
 SMALL, NORMAL, LARGE = 7.5, 8.5, 9.5
 PANEL = (3.0, 2.4)
 
-# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies.
+# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies,
+# with Paul Tol's wine red as an eighth.
 COLOURS = {
-    "none": "#7f7f7f", "vn": "#009e73", "vn-sum": "#cc79a7", "vn-max": "#e69f00", "cross-attn": "#0072b2",
-    "anchored": "#d55e00", "mean": "#56b4e9", "sum": "#cc79a7", "max": "#e69f00", "pna": "#009e73",
-    "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#56b4e9", "gat": "#0072b2",
-    "gcn-vn": "#009e73", "transformer": "#cc79a7",
+    "none": "#7f7f7f", "mpnn": "#7f7f7f", "vn": "#009e73", "vn-sum": "#cc79a7", "vn-max": "#e69f00",
+    "cross-attn": "#0072b2", "anchored": "#d55e00", "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
+    "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
+    "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
 }  # fmt: skip
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 # Colour fades to nothing at zero, so an empty cell is the page itself, light or dark.
@@ -125,7 +127,8 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
 
 
 def colour(model: str, position: int = 0) -> str:
-    return COLOURS.get(model, CYCLE[position % len(CYCLE)])
+    """The colour a model has in every figure; a model with none takes the colour of its place in this one."""
+    return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
@@ -202,5 +205,5 @@ def _inline(svg: str, name: str) -> str:
     body = body.replace(INK, "currentColor")
     # Inside HTML the xlink prefix is plain href, and namespaces need no declaration.
     body = body.replace("xlink:href", "href")
-    opening = f'<svg {box[0]} role="img" aria-label="{name}" style="max-width:{float(width[1]) * 4 / 3:.0f}px"'
+    opening = f'<svg {box[0]} role="img" aria-label="{escape(name)}" style="max-width:{float(width[1]) * 4 / 3:.0f}px"'
     return f"{opening}>{body}"

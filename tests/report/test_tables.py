@@ -1,0 +1,193 @@
+"""Three renderings of one table, and numbers recomputed by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.report.builders import build
+from mooring.report.records import RecordError, load
+from mooring.report.stats import Estimate
+from mooring.report.tables import Column, Table, percent, plain, show
+
+SMALL = Table(
+    "small",
+    "A < B",
+    (Column("Model", left=True), Column("F1", group="paper"), Column("Seeds")),
+    (("a|b", "0.5", "3"), ("<x> [red]", "0.25", "11")),
+    ("A note.",),
+    frozenset({(1, 1)}),
+)
+
+
+def test_markdown_is_padded_and_escaped() -> None:
+    assert SMALL.to_markdown() == (
+        "| Model     | F1 (paper) | Seeds |\n"
+        "| :-------- | ---------: | ----: |\n"
+        "| a\\|b      |        0.5 |     3 |\n"
+        "| <x> [red] |       0.25 |    11 |\n"
+        "\n"
+        "A note.\n"
+    )
+
+
+def test_html_is_escaped_and_grouped() -> None:
+    html = SMALL.to_html()
+    assert "<caption>A &lt; B</caption>" in html
+    assert '<th colspan="1" class=group>paper</th>' in html
+    assert '<td class="alarm">0.25</td>' in html
+    assert '<th scope="row" class="left">&lt;x&gt; [red]</th>' in html
+
+
+def test_text_keeps_brackets_and_every_cell() -> None:
+    text = SMALL.to_text(60)
+    assert "<x> [red]" in text
+    assert "\x1b" not in text
+    assert [line.split() for line in text.splitlines()][-1] == ["A", "note."]
+
+
+def test_estimates_as_text() -> None:
+    assert percent(Estimate(0.30349, 0.00449, 5)) == "30.3 ± 0.4"
+    assert percent(Estimate(1.0, None, 1)) == "100.0"
+    assert show(Estimate(-0.1, 0.25, 5), sign=True) == "-0.100 ± 0.250"
+    assert show(None) == plain(None) == "–"
+
+
+def test_two_radius_by_hand(save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path) -> None:
+    counts = [0.30, 0.32, 0.31]
+    for seed, count in enumerate(counts):
+        save(make_run("cross-attn", seed, 1.0, count, count), f"c{seed}.json")
+        save(make_run("anchored", seed, 1.0, 1.0, 0.99 + 0.005 * seed), f"a{seed}.json")
+    save(make_run("mpnn", 0, 0.0831, 0.1666, 0.0139), "m.json")
+    save(make_run("mine", 0, 0.5, 0.5, 0.25), "x.json")
+    table = build("two-radius", load([tmp_path / "records"]), preset="paper")
+    # s = 0.01, t(0.975, 2) = 4.3027: 4.3027 * 1.0 / sqrt(3) = 2.48 points.
+    assert round(4.3027 / math.sqrt(3), 1) == 2.5
+    assert table.rows == (
+        ("MPNN", "8.3", "16.7", "1.4", "7.8", "17.1", "1.3", "1"),
+        ("Cross-Attn VN", "100.0 ± 0.0", "31.0 ± 2.5", "31.0 ± 2.5", "100.0", "28.3", "28.3", "3"),
+        ("Anchored Cross-Attn VN", "100.0 ± 0.0", "100.0 ± 0.0", "99.5 ± 1.2", "100.0", "100.0", "100.0", "3"),
+        ("mine", "50.0", "50.0", "25.0", "–", "–", "–", "1"),
+    )
+    # Differences 69.0, 67.5, 69.0: mean 68.5, s = 0.866, half width 4.3027 * 0.5 = 2.15.
+    assert table.notes[-1] == "Anchored minus Cross-Attn on Both, paired over 3 seeds: +68.5 ± 2.2."
+    assert "8.3 / 16.7 / 1.4" in table.notes[1]
+
+
+def test_linksets_by_hand(everything: Path) -> None:
+    records = load([everything])
+    table = build("linksets", records, preset="full")
+    runs = [run for run in records.runs("linksets") if run.model == "anchored"]
+    values = [run.number("metrics", "final", "test/f1") for run in runs]
+    mean = sum(values) / 5
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 4)
+    row = next(row for row in table.rows if row[0] == "Anchored Cross-Attn VN")
+    assert row[1] == f"{mean:.3f} ± {2.776445 * spread / math.sqrt(5):.3f}"
+    assert row[-2:] == ("0.816", "5")
+    assert table.rows[-1][:2] == ("Greedy solver", "0.860")
+    assert table.notes[-1].endswith("the interval excludes zero.")
+
+
+def test_motifs_stand_beside_the_papers(everything: Path) -> None:
+    rows = {row[0]: row for row in build("motifs", load([everything]), preset="full").rows}
+    assert rows["Sum pool"][5:] == ("0.140", "0.966", "0.237", "0.892", "5")
+    splits = build("motifs-splits", load([everything]), preset="full")
+    assert [row[1] for row in splits.rows] == ["log-MAE", "exact (%)"] * 4
+
+
+def test_verify_and_audit_raise_alarms(everything: Path, tmp_path: Path, save: Callable[..., Path]) -> None:
+    records = load([everything])
+    assert build("verify", records).alarms == frozenset()
+    audit = build("audit", records)
+    ((row, column),) = audit.alarms
+    assert audit.rows[row][column] == "depends on batch mates"
+    claim = {"label": "thm:x", "statement": "s", "passed": False, "instances": 2, "margin": 0.1, "margin_means": "m"}
+    save({"schema": 1, "kind": "verify", "claims": [claim | {"control": "c", "control_failed": False}]}, "verify.json")
+    failed = build("verify", load([tmp_path / "records"]))
+    assert [failed.rows[row][column] for row, column in sorted(failed.alarms)] == ["FAILS", "NOT CAUGHT"]
+
+
+def test_original_keeps_configurations_apart(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    def add(name: str, size: int, slots: int, accuracy: float, seed: int = 0) -> None:
+        config = {"num_identifiers": size, "slots": slots, "channels": 64}
+        run = make_run(
+            "gcn+anchored", seed, accuracy, 0.0, 0.0, task="two-radius-original", preset="full", config=config
+        )
+        run["metrics"]["final"] = {"test/label": accuracy}
+        save(run, f"{name}.json")
+
+    add("a", 10, 8, 0.5)
+    add("b", 50, 16, 0.7)
+    add("c", 50, 16, 0.9, seed=1)
+    add("d", 50, 32, 1.0)
+    table = build("two-radius-original", load([tmp_path / "records"]), preset="full")
+    measured = [row for row in table.rows if row[1] == "measured"]
+    assert [row[:6] for row in measured] == [
+        ("GCN+Anchored", "measured", "64", "8, 16", "50.0", "80.0 ± 127.1"),
+        ("GCN+Anchored (slots 32)", "measured", "64", "32", "–", "100.0"),
+    ]
+    del_final = make_run(
+        "gcn", 0, 0.1, 0.0, 0.0, task="two-radius-original", preset="full", config={"num_identifiers": 10}
+    )
+    path = save(del_final, "e.json")
+    with pytest.raises(RecordError) as caught:
+        build("two-radius-original", load([tmp_path / "records"]), preset="full")
+    assert str(caught.value) == (
+        f"{path}: field 'metrics.final.test/label' is missing. Write the record again with `mooring run "
+        f"two-radius-original`."
+    )
+
+
+def test_leaderboard_is_sorted_by_both(everything: Path) -> None:
+    table = build("leaderboard", load([everything]), preset="paper")
+    assert [row[0] for row in table.rows] == ["Anchored Cross-Attn VN", "Cross-Attn VN", "VN", "MPNN"]
+    assert [column.title for column in table.columns][4:6] == ["IID", "Jittered"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("two-radios", {}, "no table 'two-radios'; did you mean 'two-radius'?"),
+        ("two-radius", {}, "table 'two-radius': option 'preset' is missing. Write preset=... after the name."),
+        ("two-radius", {"prest": "paper"}, "table 'two-radius': unknown option 'prest'; did you mean 'preset'?"),
+        (
+            "motifs",
+            {"preset": "huge"},
+            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs`.",
+        ),
+        ("bench", {"name": "x"}, "table 'bench': no bench record named 'x'. Write it with `mooring bench`."),
+    ],
+)
+def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
+        build(name, load([everything]), **options)
+    assert str(caught.value) == message
+
+
+def test_html_of_every_table_parses(everything: Path) -> None:
+    class Balanced(HTMLParser):
+        open_tags: list[str]
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.open_tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open_tags.pop() == tag
+
+    for name, options in (
+        ("two-radius", {"preset": "paper"}),
+        ("verify", {}),
+        ("audit", {}),
+        ("bench", {"name": "peers"}),
+    ):
+        parser = Balanced()
+        parser.open_tags = []
+        parser.feed(build(name, load([everything]), **options).to_html())
+        assert parser.open_tags == []
