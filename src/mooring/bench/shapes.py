@@ -1,0 +1,41 @@
+"""The batches that speed is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A named batch: how many nodes each graph has, and why it is here."""
+
+    name: str
+    about: str
+    sizes: Callable[[torch.Generator], Tensor]
+
+    def batch(self) -> Tensor:
+        """The sorted graph id of each node."""
+        sizes = self.sizes(torch.Generator().manual_seed(0))
+        return torch.repeat_interleave(torch.arange(sizes.numel()), sizes)
+
+
+def _skewed(generator: torch.Generator) -> Tensor:
+    sizes = torch.exp(4.2 + 1.3 * torch.randn(128, generator=generator)).clamp(5, 3000).long()
+    sizes[0] = 3000  # the tail that a padded peer pays for is always there
+    return sizes
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("molecules", "512 graphs of 10-40 nodes", lambda g: torch.randint(10, 41, (512,), generator=g)),
+        Shape("peptides", "128 graphs of 150 nodes", lambda g: torch.full((128,), 150)),
+        Shape("skewed", "128 graphs, log-normal sizes from 5 to 3,000", _skewed),
+        Shape("medium", "8 graphs of 2,000 nodes", lambda g: torch.full((8,), 2000)),
+        Shape("large", "one graph of 200,000 nodes", lambda g: torch.tensor([200_000])),
+    )
+}
