@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch_geometric.data import Data
 
-SOURCE, CENTRE, TARGET = 0, 1, 2
+ROLES = SOURCE, CENTRE, TARGET = 0, 1, 2
 
 Ints = Int[np.ndarray, "..."]
 
