@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+import torch_geometric
 from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
@@ -16,6 +18,10 @@ from mooring.audit.finding import Finding
 
 class BrokenInvariantError(AssertionError):
     """A module does not keep an invariant that every module should."""
+
+
+def _versions() -> dict[str, str]:
+    return {"torch": str(torch.__version__), "torch_geometric": str(torch_geometric.__version__)}
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Card:
         findings: One finding per measurement, in the order they were made.
         seed: Seed of the inputs; the same seed gives the same card.
         notes: What the reader should know about how it was measured.
+        versions: Of the libraries the module ran on; what is true of a module may be mended in the next.
     """
 
     module: str
@@ -37,6 +44,7 @@ class Card:
     findings: tuple[Finding, ...]
     seed: int = 0
     notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=_versions)
 
     def __getitem__(self, name: str) -> Finding:
         for finding in self.findings:
@@ -79,6 +87,7 @@ class Card:
             "channels": self.channels,
             "seed": self.seed,
             "notes": list(self.notes),
+            "versions": dict(self.versions),
             "broken": [finding.name for finding in self.broken],
             "findings": [finding.to_record() for finding in self.findings],
         }
@@ -98,6 +107,7 @@ class Card:
             findings=tuple(Finding.from_record(finding) for finding in record["findings"]),
             seed=record["seed"],
             notes=tuple(record["notes"]),
+            versions=record["versions"],
         )
 
     def render(self) -> Panel:

@@ -11,8 +11,8 @@ from mooring.audit.measurements.cost import LINEAR, QUADRATIC
 HEADER = """# Which virtual node do I need?
 
 Written from audit cards by `python -m mooring.audit > docs/which-virtual-node.md`; do not edit it by hand. Every entry
-was measured on small, randomly initialised modules ({channels} channels, seed {seed}), in float64, on random inputs: it
-says what a module can pass on, not what training will make of it.
+was measured on small, randomly initialised modules ({channels} channels, seed {seed}; {versions}), in float64,
+on random inputs: it says what a module can pass on, not what training will make of it.
 
 Two questions decide.
 
@@ -59,7 +59,11 @@ def cards_markdown(
         raise ValueError("audit: a page needs at least one card; got none.")
     origins = origins or {}
     parts = [
-        HEADER.format(channels=cards[0].channels, seed=cards[0].seed),
+        HEADER.format(
+            channels=cards[0].channels,
+            seed=cards[0].seed,
+            versions=", ".join(f"{library} {version}" for library, version in cards[0].versions.items()),
+        ),
         _choices(cards),
         "## The cards side by side\n",
         _table(
@@ -81,7 +85,8 @@ def _choices(cards: Sequence[Card]) -> str:
     for need, counting, addressed in CHOICES:
         # A module with more than is asked for would do as well; listed is the least that suffices.
         fits = [card for card in cards if (card.counts, card.messages > 1) == (counting, addressed) and _usable(card)]
-        rows.append((need, _names(fits, per_node=True) or "none found", _names(fits, per_node=False) or "none found"))
+        readouts = "a readout sends nothing back" if addressed else _names(fits, per_node=False) or "none found"
+        rows.append((need, _names(fits, per_node=True) or "none found", readouts))
     return _table(("what you need", "returns to the nodes", "readout"), rows) + (
         "\n\nEach row names the least that suffices. Modules with a broken invariant are left out, except those that "
         "only need\ntheir batch sorted; these carry a star.\n"
