@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from mooring.ops import checks
@@ -38,6 +39,11 @@ def check_input(
             f"{who}: x is on {x.device} but the module is on {parameter.device}. "
             "Move one of them, e.g. module.to(x.device)."
         )
+    if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{who}: x has dtype {checks.short(x.dtype)} but the module has {checks.short(parameter.dtype)}. "
+            "Convert one of them, e.g. module.to(x.dtype)."
+        )
     checks.check_device(who, x=x, batch=batch, sources=sources, targets=targets, log_weight=log_weight)
     checks.check_mask(who, "sources", sources, x.size(0))
     checks.check_mask(who, "targets", targets, x.size(0))
@@ -53,7 +59,7 @@ def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) 
         )
 
 
-def check_address(who: str, address: Tensor | None, num_nodes: int, address_channels: int | None) -> None:
+def check_address(who: str, address: Tensor | None, x: Tensor, address_channels: int | None) -> None:
     if address_channels is None:
         if address is not None:
             raise ValueError(
@@ -68,4 +74,5 @@ def check_address(who: str, address: Tensor | None, num_nodes: int, address_chan
     checks.check_rank(who, "address", address, "nodes address_channels")
     checks.check_floating(who, address=address)
     check_width(who, "address", address, "address_channels", address_channels)
-    checks.check_rows(who, "address", address, num_nodes, "x")
+    checks.check_rows(who, "address", address, x.size(0), "x")
+    checks.check_device(who, x=x, address=address)

@@ -9,6 +9,7 @@ from torch_geometric.nn.aggr import Aggregation
 from mooring.nn.checks import check_build, check_width
 from mooring.nn.slot_update import MassFeature, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
+from mooring.ops import checks
 
 
 class SlotAggregation(Aggregation):
@@ -71,13 +72,16 @@ class SlotAggregation(Aggregation):
         dim: int = -2,
     ) -> Tensor:
         self.assert_two_dimensional_input(x, dim)
+        checks.check_floating("SlotAggregation", x=x)
         check_width("SlotAggregation", "x", x, "channels", self.channels)
+        checks.check_device("SlotAggregation", x=x, index=index, ptr=ptr)
         if index is None and ptr is not None:
             count = ptr.numel() - 1
             index = torch.repeat_interleave(torch.arange(count, device=x.device), ptr.diff(), output_size=x.size(0))
             dim_size = count if dim_size is None else dim_size
         if index is None and dim_size not in (None, 1):
             index = x.new_zeros(x.size(0), dtype=torch.long)
+        dim_size = checks.check_index("SlotAggregation", "index", index, x.size(0), dim_size, "dim_size")
         state = self.write(x, index, num_graphs=dim_size)
         memory = self.update(state, self.write.slot)
         return self.lin(memory.flatten(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
 from mooring.nn.slot_virtual_node import SlotVirtualNode
@@ -66,13 +67,9 @@ class SlotConv(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        if self.conv is not None:
-            self.conv.reset_parameters()
-        self.memory.reset_parameters()
-        module: Any
-        for module in (self.norm_local, self.norm_out, *self.mlp):
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        # PyG's reset walks into containers: a local layer may be an nn.Sequential, which has none of its own.
+        for module in (self.conv, self.memory, self.norm_local, self.norm_out, self.mlp):
+            reset(module)
 
     def forward(
         self,

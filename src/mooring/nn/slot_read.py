@@ -84,7 +84,11 @@ class SlotRead(nn.Module):
     def score_parts(self, x: Tensor, memory: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
         if self.addresses is not None:
-            assert address is not None, "the owner checks that an address is there"
+            if address is None:
+                raise ValueError(
+                    f"{type(self).__name__}: routes by address but got none. "
+                    f"Pass address=[nodes, {self.addresses.address_channels}]."
+                )
             return address.unsqueeze(1), self.addresses.table()
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))

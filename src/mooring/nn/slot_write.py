@@ -105,7 +105,11 @@ class SlotWrite(nn.Module):
     def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
         """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
         if self.addresses is not None:
-            assert address is not None, "the owner checks that an address is there"
+            if address is None:
+                raise ValueError(
+                    f"{type(self).__name__}: routes by address but got none. "
+                    f"Pass address=[nodes, {self.addresses.address_channels}]."
+                )
             return self.addresses.table(), address.unsqueeze(1)
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))

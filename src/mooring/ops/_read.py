@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mooring.ops._write import put, shared_matmul, statistics_dtype, take
-from mooring.ops.layout import Tile, tiles
+from mooring.ops._write import into, settle, shared_matmul, statistics_dtype, take
+from mooring.ops.layout import Tile, blank_like, tiles
 
 
 def _weights(queries: Tensor, keys: Tensor, tile: Tile, groups: int) -> Tensor:
@@ -31,10 +31,10 @@ def _weights(queries: Tensor, keys: Tensor, tile: Tile, groups: int) -> Tensor:
 def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
     dtype = statistics_dtype(query.dtype)
     keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
-    context = query.new_zeros(query.size(0), query.size(1), value.size(-1), dtype=dtype)
+    context = blank_like(query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype), index)
     for tile in tiles(index, query.size(0), value.size(0)):
         weights = _weights(take(query, tile), keys, tile, groups)
-        put(weights @ values[:, tile.graphs], context, tile)
+        settle(into(context, tile, weights.flatten(0, 1), values[:, tile.graphs].flatten(0, 1)), context, tile)
     return context
 
 
@@ -49,7 +49,7 @@ def read_backward_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = grad_context.dtype
     keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
-    grad_query = torch.zeros_like(query)
+    grad_query = blank_like(query, index)
     grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
     for tile in tiles(index, query.size(0), value.size(0)):
         queries, slope = take(query, tile), take(grad_context, tile)
@@ -63,11 +63,12 @@ def read_backward_op(
         within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
         grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
         if keys.size(1) == 1:
-            put(shared_matmul(grad_scores, keys[:, 0]).to(query.dtype), grad_query, tile)
+            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[:, 0])
             grad_keys[:, 0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
         else:
-            put((grad_scores @ keys[:, tile.graphs]).to(query.dtype), grad_query, tile)
+            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), keys[:, tile.graphs].flatten(0, 1))
             grad_keys[:, tile.graphs] += grad_scores.transpose(2, 3) @ queries
+        settle(grad_queries, grad_query, tile)
     return grad_query, grad_keys.transpose(0, 1).to(key.dtype), grad_values.transpose(0, 1).to(value.dtype)
 
 
@@ -85,7 +86,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _backward(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
     query, key, value, index = ctx.saved_tensors
-    grads = read_backward_op(grad_context, query, key, value, index, ctx.groups)
+    with torch.autocast(query.device.type, enabled=False):
+        grads = read_backward_op(grad_context, query, key, value, index, ctx.groups)
     return (*grads, None, None)
 
 

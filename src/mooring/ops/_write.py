@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mooring.ops.layout import Tile, tiles
+from mooring.ops.layout import Tile, blank_like, tiles
 
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -34,6 +34,23 @@ def take(tensor: Tensor, tile: Tile) -> Tensor:
 def put(block: Tensor, out: Tensor, tile: Tile) -> None:
     """``[parts, graphs, length, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``."""
     tile.put(block.permute(1, 2, 0, 3), out)
+
+
+def into(out: Tensor, tile: Tile, left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right`` as ``[parts * graphs, length, dim]``, formed in place in the tile's rows of ``out`` if it can.
+
+    Large outputs are written once this way, and not three times: as zeros, as a product and as a copy.
+    """
+    window = tile.window(out, left.dtype)
+    if window is None:
+        return torch.bmm(left, right).view(-1, tile.length, right.size(-1))
+    return torch.bmm(left, right, out=window.view(left.size(0), -1, right.size(-1))).view_as(window)
+
+
+def settle(block: Tensor, out: Tensor, tile: Tile) -> None:
+    """Put ``[parts * graphs, length, dim]`` where :func:`into` did not."""
+    if tile.window(out, block.dtype) is None:
+        put(block.unflatten(0, (out.size(1), -1)).to(out.dtype), out, tile)
 
 
 def shared_matmul(block: Tensor, matrix: Tensor) -> Tensor:
@@ -127,9 +144,9 @@ def write_backward_op(
     dtype = content.dtype
     queries = query.to(dtype)
     grad_query = torch.zeros_like(queries)
-    grad_key = torch.zeros_like(key)
-    grad_value = key.new_empty(0) if value is None else torch.zeros_like(value)
-    grad_log_weight = key.new_empty(0) if log_weight is None else torch.zeros_like(log_weight)
+    grad_key = blank_like(key, index)
+    grad_value = key.new_empty(0) if value is None else blank_like(value, index)
+    grad_log_weight = key.new_empty(0) if log_weight is None else blank_like(log_weight, index)
     # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
     offset = ((grad_content * content).sum(dim=-1) - grad_log_mass).transpose(0, 1).unsqueeze(2)
     floor = _finite(log_mass).transpose(0, 1).unsqueeze(2)
@@ -141,13 +158,12 @@ def write_backward_op(
         weights = _scores(queries, keys, log_weight, tile).sub_(floor[:, tile.graphs]).exp_()
         grad_scores = values @ slope.transpose(2, 3)
         grad_scores.sub_(offset[:, tile.graphs]).mul_(weights)
-        grad_keys = shared_matmul(grad_scores, queries)
-        grad_values = weights @ slope if value is not None else None
-        if grad_values is None:
-            grad_keys.flatten(0, 1).baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
+        grad_keys = into(grad_key, tile, grad_scores.flatten(1, 2), queries)
+        if value is None:
+            grad_keys.baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
         else:
-            put(grad_values.to(key.dtype), grad_value, tile)
-        put(grad_keys.to(key.dtype), grad_key, tile)
+            settle(into(grad_value, tile, weights.flatten(0, 1), slope.flatten(0, 1)), grad_value, tile)
+        settle(grad_keys, grad_key, tile)
         grad_query.baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), keys.flatten(1, 2))
         if log_weight is not None:
             tile.put(grad_scores.sum(dim=(0, 3)).to(log_weight.dtype), grad_log_weight)
@@ -182,9 +198,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 
 def _backward(ctx: Any, grad_content: Tensor, grad_log_mass: Tensor) -> tuple[Tensor | None, ...]:
     query, key, value, index, log_weight, content, log_mass = ctx.saved_tensors
-    grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(
-        grad_content, grad_log_mass, query, key, value, index, log_weight, content, log_mass
-    )
+    with torch.autocast(key.device.type, enabled=False):
+        grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(
+            grad_content, grad_log_mass, query, key, value, index, log_weight, content, log_mass
+        )
     return (
         grad_query,
         grad_key,

@@ -32,7 +32,7 @@ def check_floating(who: str, **tensors: Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and not tensor.is_floating_point():
             raise TypeError(
-                f"{who}: {name} has dtype {_short(tensor.dtype)} but a floating one was expected. Pass {name}.float()."
+                f"{who}: {name} has dtype {short(tensor.dtype)} but a floating one was expected. Pass {name}.float()."
             )
 
 
@@ -62,7 +62,7 @@ def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None
         return
     if mask.dtype != torch.bool:
         raise TypeError(
-            f"{who}: {name} has dtype {_short(mask.dtype)} but a node mask is boolean. Pass {name} > 0, or its like."
+            f"{who}: {name} has dtype {short(mask.dtype)} but a node mask is boolean. Pass {name} > 0, or its like."
         )
     check_node_vector(who, name, mask, num_nodes)
 
@@ -91,27 +91,35 @@ def check_log_weight(who: str, log_weight: Tensor | None, num_nodes: int) -> Non
         )
 
 
-def check_index(who: str, name: str, index: Tensor | None, num_nodes: int, num_graphs: int | None) -> int:
-    """Check the graph ids and return the number of graphs."""
-    if num_graphs is not None and not isinstance(num_graphs, torch.SymInt) and num_graphs < 0:
-        raise ValueError(f"{who}: num_graphs is {num_graphs} but a count was expected. Pass zero or more.")
+def check_index(
+    who: str,
+    name: str,
+    index: Tensor | None,
+    num_nodes: int,
+    num_graphs: int | None,
+    count_name: str = "num_graphs",
+) -> int:
+    """Check the graph ids and return the number of graphs, which the caller's user knows as ``count_name``."""
+    # A compiled graph must not branch on a count that it learns only when it runs.
+    if not torch.compiler.is_compiling() and num_graphs is not None and num_graphs < 0:
+        raise ValueError(f"{who}: {count_name} is {num_graphs} but a count was expected. Pass zero or more.")
     if index is None:
         if num_graphs is not None and num_graphs != 1:
             raise ValueError(
-                f"{who}: num_graphs is {num_graphs} but without {name} all nodes are one graph. "
-                f"Pass {name}, or leave num_graphs out."
+                f"{who}: {count_name} is {num_graphs} but without {name} all nodes are one graph. "
+                f"Pass {name}, or leave {count_name} out."
             )
         return 1
     if index.dtype != torch.long:
-        raise TypeError(f"{who}: {name} has dtype {_short(index.dtype)} but graph ids are int64. Pass {name}.long().")
+        raise TypeError(f"{who}: {name} has dtype {short(index.dtype)} but graph ids are int64. Pass {name}.long().")
     check_node_vector(who, name, index, num_nodes)
     count: int = count_graphs(index) if num_graphs is None else num_graphs
     if not torch.compiler.is_compiling() and index.numel():
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:
             raise ValueError(
-                f"{who}: {name} has ids from {smallest} to {largest} but num_graphs={count}. "
-                f"Number the graphs from 0, or raise num_graphs to {largest + 1}."
+                f"{who}: {name} has ids from {smallest} to {largest} but {count_name}={count}. "
+                f"Number the graphs from 0, or raise {count_name} to {largest + 1}."
             )
     return count
 
@@ -123,5 +131,5 @@ def skip(index: Tensor | None, where: Tensor | None) -> Tensor | None:
     return where.long() - 1 if index is None else torch.where(where, index, -1)
 
 
-def _short(dtype: torch.dtype) -> str:
+def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")

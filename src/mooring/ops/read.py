@@ -49,16 +49,20 @@ def read(
         key = key.unsqueeze(0)
     _check(query, key, value, index)
     checks.check_mask("read", "where", where, query.size(0))
+    checks.check_device("read", query=query, where=where)
     index = checks.skip(index, where)
     graphs, slots, heads, vdim = value.shape
-    if sum_heads and query.size(1) == 1:
-        folded_key = key.transpose(1, 2).reshape(key.size(0), 1, heads * slots, key.size(-1))
-        folded_value = value.transpose(1, 2).reshape(graphs, 1, heads * slots, vdim)
-        return read_op(query, folded_key, folded_value, index, heads)
-    context = read_op(
-        query.expand(-1, heads, -1), key.transpose(1, 2).contiguous(), value.transpose(1, 2).contiguous(), index, 1
-    )
-    return context.sum(dim=1, keepdim=True) if sum_heads else context
+    folded_key, folded_value = key.transpose(1, 2).contiguous(), value.transpose(1, 2).contiguous()
+    absorbed = sum_heads and query.size(1) == 1
+    if absorbed:
+        folded_key = folded_key.view(key.size(0), 1, heads * slots, key.size(-1))
+        folded_value = folded_value.view(graphs, 1, heads * slots, vdim)
+    else:
+        query = query.expand(-1, heads, -1)
+    # Autocast reaches into an op of ours and would halve the products behind the softmax.
+    with torch.autocast(query.device.type, enabled=False):
+        context = read_op(query, folded_key, folded_value, index, heads if absorbed else 1)
+    return context.sum(dim=1, keepdim=True) if sum_heads and not absorbed else context
 
 
 def read_weights(

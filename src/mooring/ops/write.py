@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mooring.ops import checks
-from mooring.ops._write import write_op
+from mooring.ops._write import statistics_dtype, write_op
 from mooring.ops.state import SlotState
 
 
@@ -53,20 +53,20 @@ def write(
     """
     num_graphs = _check(query, key, value, index, num_graphs, log_weight)
     checks.check_mask("write", "where", where, key.size(0))
+    checks.check_device("write", key=key, where=where)
     index = checks.skip(index, where)
     slots, heads, dim = query.shape
+    folded = query.transpose(0, 1).contiguous()
+    keys, values = key, value
     if key.size(1) == value.size(1) == 1:
-        folded = query.transpose(0, 1).reshape(1, heads * slots, dim)
-        content, log_mass = write_op(folded, key, None if value is key else value, index, log_weight, num_graphs)
-        content, log_mass = (
-            content.view(num_graphs, heads, slots, value.size(-1)),
-            log_mass.view(num_graphs, heads, slots),
-        )
+        folded = folded.view(1, heads * slots, dim)
     else:
-        folded = query.transpose(0, 1).contiguous()
         keys, values = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
+    # Autocast reaches into an op of ours and would halve the products behind the statistics.
+    with torch.autocast(key.device.type, enabled=False):
         content, log_mass = write_op(folded, keys, None if value is key else values, index, log_weight, num_graphs)
-    return SlotState(content.transpose(1, 2), log_mass.transpose(1, 2))
+    content = content.view(num_graphs, heads, slots, value.size(-1))
+    return SlotState(content.transpose(1, 2), log_mass.view(num_graphs, heads, slots).transpose(1, 2))
 
 
 def write_weights(
@@ -104,6 +104,11 @@ def _check(
     if key.size(-1) != query.size(-1):
         raise ValueError(
             f"write: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
+        )
+    if statistics_dtype(value.dtype) != statistics_dtype(key.dtype):
+        raise TypeError(
+            f"write: value has dtype {checks.short(value.dtype)} but key has {checks.short(key.dtype)}. "
+            "Convert one of them, e.g. value.to(key.dtype)."
         )
     checks.check_rows("write", "value", value, key.size(0), "key")
     for name, tensor in (("key", key), ("value", value)):

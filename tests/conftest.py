@@ -1,0 +1,48 @@
+"""What every test runs under: checked shapes, one thread, no deadline, the same cases again on a build machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# Tests import their helpers by name, `from support import ...`; pytest's importlib mode adds no path of its own.
+sys.path.insert(0, str(Path(__file__).parent))
+
+# Modules that define a torch.library op stay out: its schema is read off annotations that the hook hides.
+CHECKED = [*(f"mooring.ops.{name}" for name in ("layout", "read", "reference", "state", "write")), "mooring.nn"]
+
+# Before anything imports mooring. Compiled graphs are traced in processes of their own, without the checks.
+if os.environ.get("MOORING_SHAPE_CHECKS", "1") == "1":
+    jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
+
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "mooring",
+    max_examples=200,
+    deadline=None,
+    derandomize="CI" in os.environ,
+    # Random tensors come from a drawn seed, so a large example is cheap to draw and slow only to run.
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("mooring")
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def as_users_run_it() -> Iterator[None]:
+    """No shape checks: users do not have them, so wrong input must meet our own messages."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,178 @@
+"""Inputs at the edge: finite forward, finite backward."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring import ops
+from support import Ragged, assert_close, assert_finite, tile_sizes, with_gradients
+
+from cases import HEADS, SLOTS, VDIM, read_inputs, write_inputs  # isort: skip
+
+
+def backward(*outputs: Tensor) -> None:
+    sum(torch.where(output.isfinite(), output, 0.0).sum() for output in outputs).backward()  # type: ignore[union-attr]
+
+
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    return [tensor.detach().clone().requires_grad_() for tensor in tensors]
+
+
+def assert_nothing_written(state: ops.SlotState) -> None:
+    assert not bool(state.content.any())
+    assert bool(state.log_mass.isneginf().all())
+
+
+@pytest.mark.parametrize("num_graphs", [0, 1, 3])
+def test_zero_nodes(num_graphs: int) -> None:
+    batch = Ragged((0,), True, seed=1)
+    query, key, value = leaves(*write_inputs(batch, "shared"))
+    state = ops.write(query, key, value, batch.index(), num_graphs=num_graphs)
+    assert state.content.shape == (num_graphs, SLOTS, HEADS, VDIM)
+    assert_nothing_written(state)
+    backward(*state)
+    assert query.grad is not None
+    assert not bool(query.grad.any())
+
+
+def test_zero_nodes_without_index_are_one_empty_graph() -> None:
+    batch = Ragged((0,), True, seed=1)
+    assert_nothing_written(ops.write(*write_inputs(batch, "own heads")))
+    assert ops.read(*read_inputs(batch, "own heads")).shape == (0, HEADS, VDIM)
+
+
+def test_empty_graphs_in_the_middle() -> None:
+    batch = Ragged((3, 0, 0, 5, 0), True, seed=1)
+    inputs = leaves(*write_inputs(batch, "own heads"))
+    state = ops.write(*inputs, batch.index(), num_graphs=batch.num_graphs)
+    for graph in (1, 2, 4):
+        assert_nothing_written(ops.SlotState(state.content[graph], state.log_mass[graph]))
+    backward(*state)
+    assert_finite(*(tensor.grad for tensor in inputs))
+
+
+@pytest.mark.parametrize("how", ["where", "log_weight"])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_all_sources_masked(how: str, indexed: bool) -> None:
+    batch = Ragged((3, 5) if indexed else (8,), False, seed=1)
+    inputs = leaves(*write_inputs(batch, "shared"))
+    weight = torch.full((8,), float("-inf")).double().requires_grad_()
+    state = ops.write(
+        *inputs,
+        batch.index() if indexed else None,
+        where=torch.zeros(8, dtype=torch.bool) if how == "where" else None,
+        log_weight=weight if how == "log_weight" else None,
+    )
+    assert_nothing_written(state)
+    backward(*state)
+    for tensor in inputs:
+        assert tensor.grad is not None
+        assert not bool(tensor.grad.any())
+    if how == "log_weight":
+        assert_finite(weight.grad)
+
+
+def test_one_node_is_its_own_content() -> None:
+    batch = Ragged((1,), True, seed=1)
+    query, key, value = write_inputs(batch, "own heads")
+    state = ops.write(query, key, value)
+    assert_close(state.content[0], value.expand(SLOTS, -1, -1))
+    assert_close(state.log_mass[0], torch.einsum("mhd,nhd->mh", query, key))
+
+
+@pytest.mark.parametrize("size", [1e4, -1e4])
+@pytest.mark.parametrize("tile", [(2, 3), (8192, 1024)])
+def test_logits_of_ten_thousand(size: float, tile: tuple[int, int]) -> None:
+    batch = Ragged((7, 1, 5), False, seed=1)
+    query, key, value = write_inputs(batch, "own heads", torch.float32)
+    query, key, value = leaves(query * abs(size) ** 0.5, key * size / abs(size) ** 0.5, value)
+    assert float((query.unsqueeze(0) * key.unsqueeze(1)).detach().sum(-1).abs().max()) > 1e4
+    with tile_sizes(*tile):
+        state = ops.write(query, key, value, batch.index())
+        assert_finite(*state)
+        context = ops.read(key, query.detach(), state.content, batch.index())
+        assert_finite(context)
+        backward(*state, context)
+    assert_finite(query.grad, key.grad, value.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+def test_half_inputs_have_float32_statistics(dtype: torch.dtype) -> None:
+    batch = Ragged((7, 0, 11, 5), False, seed=1)
+    half = leaves(*(tensor.to(dtype) for tensor in write_inputs(batch, "own heads")))
+    state = ops.write(*half, batch.index())
+    assert state.content.dtype == state.log_mass.dtype == torch.float32
+    exact = ops.write(*(tensor.detach().float() for tensor in half), batch.index())
+    assert_close(state.content, exact.content)
+    context = ops.read(*(tensor.to(dtype) for tensor in read_inputs(batch, "own heads")), batch.index())
+    assert context.dtype == torch.float32
+    backward(*state)
+    assert [tensor.grad.dtype for tensor in half if tensor.grad is not None] == [dtype] * 3
+    assert_finite(*(tensor.grad for tensor in half))
+
+
+@pytest.mark.parametrize("value_dtype", [torch.bfloat16, torch.float32], ids=["value half", "key half"])
+def test_keys_and_values_of_mixed_precision(value_dtype: torch.dtype) -> None:
+    """Autocast halves what a linear layer returns and leaves raw addresses alone."""
+    batch = Ragged((7, 0, 11, 5), False, seed=1)
+    query, key, value = write_inputs(batch, "own heads", torch.float32)
+    key_dtype = torch.float32 if value_dtype == torch.bfloat16 else torch.bfloat16
+    query, key, value = leaves(query, key.to(key_dtype), value.to(value_dtype))
+    backward(*ops.write(query, key, value, batch.index()))
+    assert_finite(query.grad, key.grad, value.grad)
+
+
+def test_autocast_does_not_lower_the_statistics() -> None:
+    batch = Ragged((7, 5), True, seed=1)
+    slots, nodes = write_inputs(batch, "own heads", torch.float32), read_inputs(batch, "own heads", torch.float32)
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        return [*ops.write(*tensors[:3], batch.index()), ops.read(*tensors[3:], batch.index())]
+
+    exact = with_gradients(run, *slots, *nodes)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = with_gradients(run, *slots, *nodes)
+    for actual, expected in zip(rough, exact, strict=True):
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other)
+
+
+@pytest.mark.parametrize("graphs", [1, 100_003])
+def test_a_million_nodes(graphs: int) -> None:
+    nodes = 1_000_003
+    x = torch.randn(nodes, 1, 8, requires_grad=True)
+    query = torch.randn(2, 1, 8, requires_grad=True)
+    index = torch.randint(graphs, (nodes,)) if graphs > 1 else None
+    state = ops.write(query, x, x, index, num_graphs=graphs)
+    context = ops.read(x, query, state.content, index)
+    assert_finite(context)
+    backward(*state, context)
+    assert_finite(x.grad, query.grad)
+    expected = torch.logsumexp((x[:, 0] if index is None else x[index == 0, 0]) @ query[:, 0].T, dim=0)
+    assert_close(state.log_mass[0, :, 0], expected)
+
+
+def test_non_contiguous_tensors() -> None:
+    batch = Ragged((7, 0, 11, 5), False, seed=1)
+    query, key, value = write_inputs(batch, "own heads")
+    strided = [torch.randn_like(tensor.repeat(2, 1, 1))[::2].copy_(tensor) for tensor in (key, value)]
+    turned = query.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    index = torch.stack([batch.index()] * 2, dim=1)[:, 0]
+    assert not any(tensor.is_contiguous() for tensor in (*strided, turned, index))
+    plain, odd = ops.write(query, key, value, batch.index()), ops.write(turned, *strided, index)
+    assert_close(odd.content, plain.content)
+    assert_close(odd.log_mass, plain.log_mass)
+    q, k, v = read_inputs(batch, "own heads")
+    context = ops.read(
+        q.transpose(0, 1).contiguous().transpose(0, 1), k.mT.contiguous().mT, v.mT.contiguous().mT, index
+    )
+    assert_close(context, ops.read(q, k, v, index))
+
+
+def test_forward_only_under_no_grad_and_inference_mode() -> None:
+    batch = Ragged((7, 5), False, seed=1)
+    query, key, value = leaves(*write_inputs(batch, "own heads"))
+    with torch.inference_mode():
+        state = ops.write(query, key, value, batch.index())
+    assert not state.content.requires_grad
+    assert_finite(*state)

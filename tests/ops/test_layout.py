@@ -1,0 +1,80 @@
+"""Cutting a ragged batch into tiles: every node once, little padding, few tiles."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mooring.ops import layout
+from mooring.ops.layout import Tile, tiles
+from support import TILE_SIZES, Ragged, ragged, tile_sizes
+
+TILE = st.sampled_from(TILE_SIZES)
+
+
+def cut(index: Tensor | None, num_nodes: int, num_graphs: int) -> list[Tile]:
+    return list(tiles(index, num_nodes, num_graphs))
+
+
+def padded_size(tile: Tile) -> int:
+    return int(tile.take(torch.zeros(1_000_000)).numel())
+
+
+@given(ragged(max_graphs=11, max_size=13), TILE, st.booleans())
+def test_every_node_is_taken_once_with_its_own_graph(batch: Ragged, tile: tuple[int, int], masked: bool) -> None:
+    index = batch.index()
+    if masked:
+        index = index.masked_fill(~batch.mask(), -1)
+    nodes, graphs = torch.arange(batch.num_nodes), torch.arange(batch.num_graphs)
+    seen = torch.zeros(batch.num_nodes, dtype=torch.long)
+    with tile_sizes(*tile):
+        for one in cut(index, batch.num_nodes, batch.num_graphs):
+            block = one.take(nodes)
+            own = graphs[one.graphs].unsqueeze(1).expand_as(block)
+            real = torch.ones_like(block, dtype=torch.bool) if one.padding is None else ~one.padding
+            assert torch.equal(index[block[real]], own[real])
+            seen.index_add_(0, block[real], torch.ones_like(block[real]))
+    assert torch.equal(seen, (index >= 0).long())
+
+
+@given(ragged(max_graphs=11, max_size=13), TILE)
+def test_what_is_taken_can_be_put_back(batch: Ragged, tile: tuple[int, int]) -> None:
+    x, out = batch.randn(batch.num_nodes, 3), torch.zeros(batch.num_nodes, 3).double()
+    with tile_sizes(*tile):
+        for one in cut(batch.index(), batch.num_nodes, batch.num_graphs):
+            one.put(one.take(x), out)
+    assert torch.equal(out, x)
+
+
+def test_parts_of_one_graph_follow_each_other_and_know_their_ends() -> None:
+    with tile_sizes(2, 3):
+        parts = cut(torch.tensor([0] * 13 + [1] * 5), 18, 2)
+    ends = {(graph.start, one.first, one.last) for one in parts if isinstance(graph := one.graphs, slice)}
+    assert {(0, True, False), (0, False, False), (0, False, True), (1, True, False), (1, False, True)} <= ends
+
+
+def test_equal_graphs_in_a_row_are_one_view() -> None:
+    x = torch.arange(35)
+    (one,) = cut(torch.arange(7).repeat_interleave(5), 35, 7)
+    assert one.take(x).shape == (7, 5)
+    assert one.take(x).data_ptr() == x.data_ptr()
+
+
+def test_a_skewed_batch_is_not_padded_to_its_largest_graph() -> None:
+    sizes = torch.distributions.LogNormal(4.0, 1.5).sample((128,)).long().clamp(5, 3000)
+    index = torch.arange(128).repeat_interleave(sizes)
+    blocks = sum(padded_size(one) for one in cut(index, index.numel(), 128))
+    assert blocks < 1.3 * index.numel()
+    assert 128 * int(sizes.max()) > 3 * index.numel(), "the control: padding to the largest would cost several times"
+
+
+def test_thousands_of_small_graphs_share_few_tiles() -> None:
+    sizes = torch.randint(10, 41, (5003,))
+    index = torch.arange(5003).repeat_interleave(sizes)
+    assert len(cut(index, index.numel(), 5003)) < 2 * index.numel() / layout.TILE + 20
+
+
+def test_no_nodes_no_tiles() -> None:
+    nobody = torch.zeros(0, dtype=torch.long)
+    assert cut(nobody, 0, 3) == cut(None, 0, 1) == []
+    assert cut(torch.full((5,), -1), 5, 3) == []

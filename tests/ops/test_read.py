@@ -1,0 +1,97 @@
+"""Every path of the read equals the oracle on values and all gradients."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mooring import ops
+from mooring.ops import reference
+from support import TILE_SIZES, Ragged, assert_close, assert_same, ragged, tile_sizes
+
+from cases import HEADS, READ_FORMS, SLOTS, VDIM, read_inputs, reader  # isort: skip
+
+MIXED = (0, 5, 5, 1, 0, 13, 2, 6, 5, 0)
+DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+FORMS = pytest.mark.parametrize("form", READ_FORMS)
+TILES = pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+
+
+def compare(batch: Ragged, form: str, masked: bool, dtype: torch.dtype) -> None:
+    where = batch.mask(salt=7) if masked else None
+    fast, slow = reader(ops.read, form, batch, where), reader(reference.read, form, batch, where)
+    assert_same(fast, slow, *read_inputs(batch, form, dtype))
+
+
+@DTYPES
+@FORMS
+@TILES
+@pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
+def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int], ordered: bool) -> None:
+    with tile_sizes(*tile):
+        compare(Ragged(MIXED, ordered, seed=3), form, masked=False, dtype=dtype)
+
+
+@given(
+    ragged(),
+    st.sampled_from(sorted(READ_FORMS)),
+    st.booleans(),
+    st.sampled_from(TILE_SIZES),
+    st.sampled_from([torch.float64, torch.float32]),
+)
+def test_equals_the_oracle_on_any_batch(
+    batch: Ragged, form: str, masked: bool, tile: tuple[int, int], dtype: torch.dtype
+) -> None:
+    with tile_sizes(*tile):
+        compare(batch, form, masked, dtype)
+
+
+def test_a_wrong_read_is_found_out() -> None:
+    """The control: slots of another graph, and keys that get no gradient."""
+    batch = Ragged(MIXED, False, seed=3)
+    right = reader(ops.read, "own heads", batch)
+
+    def next_graph(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return right(query, key, value.roll(1, dims=0))
+
+    def detached(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return right(query, key.detach(), value)
+
+    for wrong in (next_graph, detached):
+        with pytest.raises(AssertionError):
+            assert_same(wrong, reader(reference.read, "own heads", batch), *read_inputs(batch, "own heads"))
+
+
+@FORMS
+@TILES
+def test_gradcheck(form: str, tile: tuple[int, int]) -> None:
+    batch = Ragged((2, 0, 3, 3), False, seed=1)
+    inputs = [tensor.requires_grad_() for tensor in read_inputs(batch, form)]
+    with tile_sizes(*tile):
+        assert torch.autograd.gradcheck(reader(ops.read, form, batch, batch.mask(salt=7)), inputs, fast_mode=True)
+
+
+def test_without_index_all_nodes_read_the_one_graph() -> None:
+    batch = Ragged((13,), True, seed=2)
+    inputs = read_inputs(batch, "own heads")
+    with tile_sizes(2, 3):
+        assert_close(ops.read(*inputs), reference.read(*inputs))
+
+
+def test_shapes_are_nodes_heads_dim() -> None:
+    batch = Ragged((4, 7), True, seed=2)
+    assert ops.read(*read_inputs(batch, "own heads"), batch.index()).shape == (11, HEADS, VDIM)
+    assert ops.read(*read_inputs(batch, "absorbed"), batch.index(), sum_heads=True).shape == (11, 1, VDIM)
+
+
+@FORMS
+def test_weights_are_the_softmax_behind_the_context(form: str) -> None:
+    batch = Ragged(MIXED, False, seed=4)
+    query, key, value = read_inputs(batch, form)
+    index = batch.index()
+    weights = ops.read_weights(query, key, index)
+    assert weights.shape == (batch.num_nodes, SLOTS, HEADS)
+    assert_close(weights.sum(dim=1), torch.ones(batch.num_nodes, HEADS).double())
+    context = torch.einsum("nmh,nmhd->nhd", weights, value[index])
+    assert_close(ops.read(query, key, value, index), context)

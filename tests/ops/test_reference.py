@@ -1,0 +1,61 @@
+"""The oracle itself, against numbers worked out by hand."""
+
+import math
+
+import pytest
+import torch
+
+from mooring.ops import reference
+from support import assert_close
+
+F64 = torch.float64
+KEY = torch.tensor([0.0, math.log(2), math.log(5)], dtype=F64).view(3, 1, 1)
+VALUE = torch.tensor([3.0, 7.0, 11.0], dtype=F64).view(3, 1, 1)
+ONE = torch.ones(1, 1, 1, dtype=F64)
+
+
+def test_write_is_a_weighted_mean_and_the_log_of_the_weights() -> None:
+    state = reference.write(ONE, KEY, VALUE)
+    assert state.log_mass.item() == pytest.approx(math.log(1 + 2 + 5), abs=1e-14)
+    assert state.content.item() == pytest.approx((3 + 2 * 7 + 5 * 11) / 8, abs=1e-14)
+
+
+def test_write_keeps_graphs_apart_and_leaves_empty_ones_at_the_identity() -> None:
+    state = reference.write(ONE, KEY, VALUE, torch.tensor([2, 0, 2]), num_graphs=4)
+    assert_close(state.content.flatten(), torch.tensor([7.0, 0.0, (3 + 55) / 6, 0.0], dtype=F64))
+    assert_close(state.log_mass.flatten().exp(), torch.tensor([2.0, 0.0, 6.0, 0.0], dtype=F64))
+
+
+def test_log_weight_multiplies() -> None:
+    state = reference.write(ONE, KEY, VALUE, log_weight=torch.tensor([math.log(13), float("-inf"), 0.0], dtype=F64))
+    assert state.log_mass.exp().item() == pytest.approx(13 + 5, abs=1e-12)
+
+
+def test_read_is_a_softmax_over_the_slots_of_the_nodes_own_graph() -> None:
+    query = torch.ones(2, 1, 1, dtype=F64)
+    key = torch.tensor([0.0, math.log(3)], dtype=F64).view(2, 1, 1)
+    value = torch.tensor([[1.0, 5.0], [10.0, 50.0]], dtype=F64).view(2, 2, 1, 1)
+    assert_close(
+        reference.read(query, key, value, torch.tensor([1, 0])).flatten(), torch.tensor([40.0, 4.0], dtype=F64)
+    )
+
+
+def test_merge_adds_masses() -> None:
+    left, right = reference.write(ONE, KEY[:1], VALUE[:1]), reference.write(ONE, KEY[1:], VALUE[1:])
+    whole = reference.write(ONE, KEY, VALUE)
+    merged = reference.merge(left, right)
+    assert_close(merged.content, whole.content)
+    assert_close(merged.log_mass, whole.log_mass)
+
+
+def test_anchored_counts_the_anchor_as_one_more_node() -> None:
+    state = reference.write(ONE, KEY, VALUE)
+    anchor_logit, anchor_value = torch.full((1, 1), math.log(17), dtype=F64), torch.full((1, 1, 1), 19.0, dtype=F64)
+    z = reference.anchored(state, anchor_logit, anchor_value)
+    assert z.item() == pytest.approx((17 * 19 + 3 + 14 + 55) / (17 + 8), abs=1e-13)
+
+
+def test_nothing_in_nothing_out() -> None:
+    nobody = torch.zeros(0, 1, 1, dtype=F64)
+    assert reference.write(ONE, nobody, nobody, torch.zeros(0).long(), num_graphs=0).content.shape == (0, 1, 1, 1)
+    assert reference.read(nobody, ONE, torch.ones(1, 1, 1, 1)).shape == (0, 1, 1)

@@ -1,0 +1,118 @@
+"""One tolerance table, one way to compare values and gradients, one source of ragged batches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mooring.ops import layout
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+ROOT = Path(__file__).parent.parent
+
+# (TILE, LARGE): graphs cut into several tiles; padded and equal-size tiles of several graphs; one tile for everything.
+TILE_SIZES = [(2, 3), (11, 7), (8192, 1024)]
+
+
+def assert_close(actual: Tensor, expected: Tensor, *, scale: float = 1.0) -> None:
+    """Equal within the tolerance of ``actual``'s dtype, relative to the largest finite entry (or one, if smaller)."""
+    tolerance = TOLERANCE[actual.dtype] * scale
+    finite = expected.detach()[expected.detach().isfinite()].abs()
+    largest = max(1.0, float(finite.max()) if finite.numel() else 0.0)
+    torch.testing.assert_close(actual, expected.to(actual.dtype), rtol=0.0, atol=tolerance * largest)
+
+
+def with_gradients(function: Callable[..., Tensor | Sequence[Tensor]], *inputs: Tensor) -> tuple[list[Tensor], ...]:
+    """Outputs of ``function`` and the gradients, in every input, of a fixed random functional of them."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    outputs = function(*leaves)
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    generator = torch.Generator().manual_seed(1)
+    # Tied to every input, so that an oracle which met no node and built no graph has zero gradients and not none.
+    loss = sum(0.0 * leaf.double().sum() for leaf in leaves)
+    for output in outputs:
+        slope = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+        loss = loss + (torch.where(output.isfinite(), output, 0.0).double() * slope).sum()
+    grads = torch.autograd.grad(loss, leaves)
+    return [output.detach() for output in outputs], list(grads)
+
+
+def assert_same(
+    function: Callable[..., Tensor | Sequence[Tensor]],
+    oracle: Callable[..., Tensor | Sequence[Tensor]],
+    *inputs: Tensor,
+) -> None:
+    """Same values and same gradients, everywhere."""
+    for actual, expected in zip(with_gradients(function, *inputs), with_gradients(oracle, *inputs), strict=True):
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other)
+
+
+def assert_finite(*tensors: Tensor | None) -> None:
+    for tensor in tensors:
+        assert tensor is not None
+        assert bool(tensor.isfinite().all())
+
+
+@contextmanager
+def tile_sizes(tile: int, large: int) -> Iterator[None]:
+    """Tiles small enough that a handful of nodes meets every way of cutting a batch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "TILE", tile)
+        patch.setattr(layout, "LARGE", large)
+        yield
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A batch of graphs of any sizes, zero included: the graph ids and a generator for what the nodes hold."""
+
+    sizes: tuple[int, ...]
+    ordered: bool
+    seed: int
+
+    @property
+    def num_nodes(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def num_graphs(self) -> int:
+        return len(self.sizes)
+
+    def generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.seed)
+
+    def index(self) -> Tensor:
+        ids = torch.repeat_interleave(torch.arange(self.num_graphs), torch.tensor(self.sizes, dtype=torch.long))
+        return ids if self.ordered else ids[torch.randperm(self.num_nodes, generator=self.generator())]
+
+    def randn(self, *shape: int, dtype: torch.dtype = torch.float64, salt: int = 0) -> Tensor:
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(2 * self.seed + 31 * salt), dtype=dtype)
+
+    def mask(self, salt: int = 0) -> Tensor:
+        return self.randn(self.num_nodes, salt=salt) > -0.5
+
+
+def ragged(max_graphs: int = 5, max_size: int = 7) -> st.SearchStrategy[Ragged]:
+    sizes = st.lists(st.integers(0, max_size), min_size=1, max_size=max_graphs).map(tuple)
+    return st.builds(Ragged, sizes, st.booleans(), st.integers(0, 10_000))
+
+
+def run_script(script: Path, *arguments: str, timeout: float = 300) -> str:
+    """A Python process of its own, without shape checks and with every warning but torch's own an error."""
+    environment = {**os.environ, "MOORING_SHAPE_CHECKS": "0", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
