@@ -257,13 +257,14 @@ def cards() -> dict[str, dict[str, Any]]:
             "torch_geometric.nn:MeanAggregation",
             ("permutation", "invariant", False),
             ("replication", "blind: f(rX) = f(X)", False),
-            ("batching", "independent", False),
+            ("batch_mates", "independent", False),
+            ("cost_growth", "linear in n; a skewed batch costs 3 times its graphs", False),
         ),
         "performer": card(
             "GPSConv, performer",
             ("permutation", "equivariant", False),
             ("replication", "sees the count", False),
-            ("batching", "depends on batch mates", True),
+            ("batch_mates", "depends on batch mates: performer", True),
         ),
     }
 

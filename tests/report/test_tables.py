@@ -102,14 +102,19 @@ def test_motifs_stand_beside_the_papers(everything: Path) -> None:
 
 def test_verify_and_audit_raise_alarms(everything: Path, tmp_path: Path, save: Callable[..., Path]) -> None:
     records = load([everything])
-    assert build("verify", records).alarms == frozenset()
+    verified = build("verify", records)
+    assert verified.alarms == frozenset()
+    assert [(row[2], row[7]) for row in verified.rows] == [("yes", "yes")] * 3
     audit = build("audit", records)
     ((row, column),) = audit.alarms
     assert audit.rows[row][column] == "depends on batch mates"
+    ranges = build("audit-ranges", records)
+    assert [column.title for column in ranges.columns] == ["Module", "Cost growth"]
+    assert ranges.rows[0][1] == "linear in n; a skewed batch costs 3 times its graphs"
     claim = {"label": "thm:x", "statement": "s", "passed": False, "instances": 2, "margin": 0.1, "margin_means": "m"}
     save({"schema": 1, "kind": "verify", "claims": [claim | {"control": "c", "control_failed": False}]}, "verify.json")
     failed = build("verify", load([tmp_path / "records"]))
-    assert [failed.rows[row][column] for row, column in sorted(failed.alarms)] == ["FAILS", "NOT CAUGHT"]
+    assert [failed.rows[row][column] for row, column in sorted(failed.alarms)] == ["NO", "NO"]
 
 
 def test_original_keeps_configurations_apart(

@@ -28,7 +28,8 @@ from mooring.report.tables import Table
 Block = Table | Picture
 PERMUTATION = "two-radius-permutation"
 BENCH_CAPTION = (
-    "Cost measured in one run, every module on the same tensors. A line that stays below another is cheaper at every size "
+    "Cost measured in one run, every module on the same tensors. A line that stays below another is cheaper at every "
+    "size "
     "shown, and a steeper one loses more as graphs grow."
 )
 
@@ -119,6 +120,7 @@ def _theory(records: Records) -> Iterable[Block | None]:
 def _audit(records: Records) -> Iterable[Block | None]:
     if records.kind("audit"):
         yield audit.cards(records)
+        yield audit.ranges(records)
 
 
 def _leaderboard(records: Records) -> Iterable[Block | None]:

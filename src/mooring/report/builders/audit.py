@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from mooring.report.records import Record, Records
 from mooring.report.tables import ABSENT, Column, Table
+
+# Measurements whose verdict is a phrase of numbers and needs a wide column.
+PHRASES = ("numeric_range", "dtypes", "cost_growth")
 
 
 def findings(card: Record) -> dict[str, Record]:
@@ -15,25 +19,38 @@ def findings(card: Record) -> dict[str, Record]:
 
 
 def cards(records: Records) -> Table:
-    """The verdict of every measurement on every module; a broken invariant is an alarm."""
-    found: Mapping[str, dict[str, Record]] = {card.text("module"): findings(card) for card in records.kind("audit")}
-    names = list(dict.fromkeys(name for card in found.values() for name in card))
-    rows = []
-    alarms = set()
-    for place, (module, card) in enumerate(found.items()):
-        cells = []
-        for column, name in enumerate(names, start=1):
-            if name not in card:
-                cells.append(ABSENT)
-                continue
-            # The part after the colon explains the verdict; the card itself has room for it, a matrix has not.
-            cells.append(card[name].text("verdict").split(":")[0])
-            if card[name].find("broken"):
-                alarms.add((place, column))
-        rows.append((module.rsplit(":", 1)[-1], *cells))
-    columns = (Column("Module", left=True), *(Column(name.replace("_", " ").capitalize(), left=True) for name in names))
+    """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
     notes = (
         "Marked cells are broken invariants: the module gives wrong or unstable answers there. The others are limits "
         "to know.",
     )
-    return Table("audit", "Audit cards", columns, tuple(rows), notes, frozenset(alarms))
+    return _matrix(records, "audit", "Audit cards", False, notes)
+
+
+def ranges(records: Records) -> Table | None:
+    """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
+    table = _matrix(records, "audit-ranges", "Range, precision and cost", True, ())
+    return table if len(table.columns) > 1 else None
+
+
+def _matrix(records: Records, name: str, title: str, phrases: bool, notes: tuple[str, ...]) -> Table:
+    found: Mapping[str, dict[str, Record]] = {card.text("module"): findings(card) for card in records.kind("audit")}
+    names = dict.fromkeys(name for card in found.values() for name in card)
+    shown = [name for name in names if (name in PHRASES) == phrases]
+    rows = []
+    alarms = set()
+    for place, (module, card) in enumerate(found.items()):
+        cells = []
+        for column, measurement in enumerate(shown, start=1):
+            if measurement not in card:
+                cells.append(ABSENT)
+                continue
+            verdict = card[measurement].text("verdict")
+            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix has not.
+            cells.append(verdict if phrases else re.split(r"[:;]| \(", verdict)[0])
+            if card[measurement].find("broken"):
+                alarms.add((place, column))
+        rows.append((module.rsplit(":", 1)[-1], *cells))
+    titles = [measurement.replace("_", " ").capitalize() for measurement in shown]
+    columns = (Column("Module", left=True), *(Column(text, left=True, wide=phrases) for text in titles))
+    return Table(name, title, columns, tuple(rows), notes, frozenset(alarms))

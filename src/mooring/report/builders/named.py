@@ -44,6 +44,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
     "leaderboard": leaderboard.leaderboard,
     "verify": theory.checks,
     "audit": audit.cards,
+    "audit-ranges": audit.ranges,
     "bench": _bench,
 }
 
@@ -67,9 +68,10 @@ def build(name: str, records: Records, /, **options: Any) -> Table:
     if task and not records.runs(task, preset):
         which = f" with preset '{preset}'" if preset else ""
         raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `mooring run {task}`.")
-    if name in ("verify", "audit") and not records.kind(name):
-        raise ValueError(f"table '{name}': no {name} record. Write one with `mooring {name}`.")
+    kind = name.partition("-")[0]
+    if kind in ("verify", "audit") and not records.kind(kind):
+        raise ValueError(f"table '{name}': no {kind} record. Write one with `mooring {kind}`.")
     table = TABLES[name](records, **options)
     if table is None:
-        raise ValueError(f"table '{name}': the runs of {task} hold nothing for it. Run {task} again to record it.")
+        raise ValueError(f"table '{name}': the {task or kind} records hold nothing for it. Write them again.")
     return table

@@ -22,24 +22,24 @@ def checks(records: Records) -> Table:
             (
                 claim.text("label"),
                 claim.text("statement"),
-                "holds" if passed else "FAILS",
+                "yes" if passed else "NO",
                 f"{claim.whole('instances'):,}",
                 ABSENT if margin is None else f"{claim.number('margin'):.3g}",
                 claim.text("margin_means"),
                 claim.text("control"),
-                "caught" if caught else "NOT CAUGHT",
+                "yes" if caught else "NO",
             )
         )
         alarms |= {(place, column) for column, fine in ((2, passed), (7, caught)) if not fine}
     columns = (
         Column("Label", left=True),
         Column("Claim", left=True, wide=True),
-        Column("Result", left=True),
+        Column("Holds"),
         Column("Instances"),
         Column("Margin"),
-        Column("Which is", left=True, wide=True),
+        Column("which is the", left=True, wide=True),
         Column("Control", left=True, wide=True),
-        Column("Control is", left=True),
+        Column("Caught"),
     )
     notes = ("Every check also runs on a control that breaks a premise, and must reject it.",)
     return Table("verify", "The claims, checked", columns, tuple(rows), notes, frozenset(alarms))
