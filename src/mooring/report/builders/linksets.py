@@ -67,9 +67,7 @@ def violations(records: Records, preset: str) -> Table | None:
         *(Column(name, group="as predicted") for name in titles),
         *(Column(name, group="decoded") for name in titles),
     )
-    notes = (
-        f"Violation rate in %{interval(groups)}; decoding drops the least likely links until every constraint holds.",
-    )
+    notes = (f"Violation rate in %{interval(groups)}; decoded: after the step that makes the set feasible.",)
     return Table("linksets-violations", f"Violated constraints, preset {preset}", columns, tuple(rows), notes)
 
 

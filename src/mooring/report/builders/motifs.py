@@ -53,10 +53,10 @@ def all_splits(records: Records, preset: str) -> Table:
         Column("Readout", left=True),
         Column("Measure", left=True),
         *(Column(name) for name in paper.SPLITS.values()),
-        Column("Change under copies"),
+        Column("Change"),
     )
     notes = (
-        "Exact: share of counts that are right after rounding. Change under copies: largest change of the prediction "
+        "Exact: share of counts that are right after rounding. Change: largest change of the prediction "
         "when "
         "the graph is replaced by disjoint copies of itself, which a normalised readout cannot notice.",
     )

@@ -37,9 +37,9 @@ def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "cou
         return None
     caption = (
         "The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. "
-        "A readout that only sees proportions is about right in the middle of its training range and drifts off "
-        "towards "
-        "the ends, and one that measures mass stays flat."
+        "A readout that only sees proportions has nothing to tell larger counts by, so its line must rise beyond the "
+        "counts "
+        "it was trained on, while one that measures mass can stay flat."
     )
     return Picture("motif-error", "Error against the true count", caption, tuple(panels))
 

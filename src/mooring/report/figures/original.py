@@ -42,7 +42,7 @@ def accuracy_by_size(runs: Sequence[Record]) -> Picture | None:
         "Every target must fetch one of ten labels through a bottleneck that n sources share; left what we measured, "
         "right the "
         "numbers of Mishayev et al. (arXiv 2511.20406). A summary of fixed size runs out of room as n grows, while a "
-        "memory whose slots can be addressed keeps each answer apart."
+        "memory whose slots can be addressed can keep each answer apart."
     )
     return Picture("original-two-radius", "The original task as it grows", caption, tuple(panels))
 
