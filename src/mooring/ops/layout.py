@@ -40,6 +40,15 @@ class Tile:
         flat = tensor[self.nodes] if isinstance(self.nodes, slice) else tensor.index_select(0, self.nodes)
         return flat.unflatten(0, (-1, self.length))
 
+    def window(self, out: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """The tile's rows of ``out`` ``[nodes, 1, dim]`` as ``[graphs, length, dim]`` to write a product into.
+
+        None where they do not lie in a row, have several parts or another dtype: then write elsewhere and ``put``.
+        """
+        if not isinstance(self.nodes, slice) or out.size(1) != 1 or out.dtype != dtype:
+            return None
+        return out[self.nodes].squeeze(1).unflatten(0, (-1, self.length))
+
     def put(self, block: Tensor, out: Tensor) -> None:
         """``[graphs, length, ...]`` -> the rows of ``out`` ``[nodes, ...]``, dropping the padding."""
         flat = block.flatten(0, 1)
@@ -50,6 +59,13 @@ class Tile:
         else:
             kept = (~self.padding).flatten().nonzero().squeeze(1)
             out.index_copy_(0, self.nodes[kept], flat[kept])
+
+
+def blank_like(tensor: Tensor, index: Tensor | None) -> Tensor:
+    """Room for one row a node: zero where some nodes are left out, else left unset, because tiles cover every row."""
+    if index is not None and bool((index < 0).any()):
+        return torch.zeros_like(tensor)
+    return torch.empty_like(tensor)
 
 
 def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Tile]:
