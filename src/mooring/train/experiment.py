@@ -124,10 +124,9 @@ def get_experiment(task: str) -> type[Experiment]:
     if ":" in task:
         return _own_experiment(*task.split(":", 1))
     if task not in EXPERIMENTS:
-        # Only the one asked for, where its name says which: some tasks import heavy solvers.
+        # Only the package its name begins with, where there is one: some tasks import heavy solvers.
         packages = _task_packages()
-        named = task.replace("-", "_")
-        _import_tasks([named] if named in packages else packages)
+        _import_tasks([name for name in packages if task.replace("-", "_").startswith(name)] or packages)
     if task not in EXPERIMENTS:
         guess = did_you_mean(task, EXPERIMENTS)
         remedy = f"did you mean {guess!r}?" if guess else f"the tasks are {', '.join(EXPERIMENTS)}."

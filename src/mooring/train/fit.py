@@ -40,9 +40,9 @@ def fit(
     With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
-    # The fork server imports Lightning once for all ranks, and starts clean where a plain fork would copy our threads.
-    multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
-    distributed = DDPStrategy(process_group_backend="gloo", start_method="forkserver", find_unused_parameters=True)
+    # Spawned because Lightning gives each rank weights of its own only then: ranks of a fork server share their memory,
+    # and every rank's step would be applied to the same weights.
+    distributed = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
     with _quiet():
         trainer = lightning.Trainer(
             accelerator="cpu",
