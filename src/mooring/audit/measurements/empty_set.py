@@ -28,7 +28,9 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
             out = adapter(batch)
             gradients = _gradients(adapter, batch)
         except Exception as error:  # whatever is raised is the behaviour being recorded
-            problems.setdefault(f"raises: {first_line(error)}", sizes)
+            # Messages often hold sizes; the first of them stands for all.
+            if not any(problem.startswith("raises") for problem in problems):
+                problems[f"raises: {first_line(error)}"] = sizes
             continue
         if not bool(torch.isfinite(out).all()):
             problems.setdefault("NaN or inf in the output", sizes)
