@@ -100,7 +100,8 @@ class LinkDataset:
 
     @classmethod
     def load(cls, path: Path) -> LinkDataset:
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here, because numpy forgets to close a file that turns out to be broken.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
