@@ -42,9 +42,11 @@ def into(out: Tensor, tile: Tile, left: Tensor, right: Tensor) -> Tensor:
     Large outputs are written once this way, and not three times: as zeros, as a product and as a copy.
     """
     window = tile.window(out, left.dtype)
+    # Sizes are spelt out because -1 is ambiguous for keys of width zero (a slot that asks for nothing).
+    shape = (left.size(0) * left.size(1) // tile.length, tile.length, right.size(-1))
     if window is None:
-        return torch.bmm(left, right).view(-1, tile.length, right.size(-1))
-    return torch.bmm(left, right, out=window.view(left.size(0), -1, right.size(-1))).view_as(window)
+        return torch.bmm(left, right).view(shape)
+    return torch.bmm(left, right, out=window.view(*left.shape[:2], right.size(-1))).view(shape)
 
 
 def settle(block: Tensor, out: Tensor, tile: Tile) -> None:
