@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def test_record_holds_the_whole_story(toy: Maker) -> None:
     assert record.parameters == {"total": 9, "memory": 2}
     assert record.config["epochs"] == 4
     assert record.versions["torch"] == torch.__version__
-    assert comparable(record) == comparable(Record.read(toy(seed=2).record_path))
+    assert comparable(record) == comparable(Record.read(toy(seed=2, epochs=4).record_path))
 
 
 def test_same_seed_same_record_other_seed_other_record(toy: Maker, tmp_path: Path) -> None:
@@ -92,10 +93,23 @@ def test_a_finished_run_is_not_run_again(toy: Maker, monkeypatch: pytest.MonkeyP
     first = run_one(toy())
     monkeypatch.setattr(Toy, "build", lambda self: pytest.fail("built again"))
     assert comparable(run_one(toy())) == comparable(first)
-    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
-        run_one(toy(epochs=7))
     with pytest.raises(RecordError, match="made with devices=1, but this run asks for devices=2"):
         run_one(toy(devices=2))
+
+
+def test_a_changed_preset_has_a_folder_of_its_own(toy: Maker) -> None:
+    plain, changed, same = toy(), toy(epochs="7"), toy(epochs=5)
+    assert plain.record_path.parent.name == "quick"
+    assert changed.record_path.parent.name == "quick,epochs=7"
+    assert changed.record_path == toy(epochs=7).record_path
+    assert same.record_path == plain.record_path
+
+
+def test_a_record_of_another_config_is_refused(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_one(toy())
+    monkeypatch.setitem(Toy.presets, "quick", dataclasses.replace(Toy.presets["quick"], epochs=7))
+    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
+        run_one(toy())
 
 
 @pytest.mark.usefixtures("every_checkpoint")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.train.config import ConfigError, did_you_mean, override, to_json
-from mooring.train.experiment import Experiment, get_experiment
+from mooring.train.experiment import Experiment, TrainConfig, get_experiment
 from mooring.train.record import Record, record_path, require_same_config
 
 
@@ -43,7 +43,24 @@ class RunRequest:
     @property
     def record_path(self) -> Path:
         """Where the record goes."""
-        return record_path(self.out, get_experiment(self.task).name, self.preset, self.model, self.seed)
+        return record_path(self.out, get_experiment(self.task).name, self.variant, self.model, self.seed)
+
+    @property
+    def variant(self) -> str:
+        """The preset and what was changed in it, e.g. ``full,num_identifiers=50``: each variant has a folder."""
+        preset, config = get_experiment(self.task).presets[self.preset], self.config
+        changed = [name for name in sorted(self.overrides) if getattr(config, name) != getattr(preset, name)]
+        return ",".join([self.preset, *(f"{name}={_plain(getattr(config, name))}" for name in changed)])
+
+    @property
+    def config(self) -> TrainConfig:
+        """The preset with its changes."""
+        cls = get_experiment(self.task)
+        if self.preset not in cls.presets:
+            guess = did_you_mean(self.preset, cls.presets)
+            remedy = f"did you mean {guess!r}?" if guess else f"the presets are {', '.join(cls.presets)}."
+            raise ConfigError(f"{cls.name}: unknown preset {self.preset!r}; {remedy}")
+        return override(cls.presets[self.preset], self.overrides, self.where)
 
     @property
     def folder(self) -> Path:
@@ -52,18 +69,13 @@ class RunRequest:
 
     def experiment(self) -> Experiment:
         """Build the experiment, which checks preset, overrides and model."""
-        cls = get_experiment(self.task)
-        if self.preset not in cls.presets:
-            guess = did_you_mean(self.preset, cls.presets)
-            remedy = f"did you mean {guess!r}?" if guess else f"the presets are {', '.join(cls.presets)}."
-            raise ConfigError(f"{cls.name}: unknown preset {self.preset!r}; {remedy}")
+        config = self.config
         if self.devices < 1:
             raise ConfigError(f"{self.where}: devices={self.devices}, expected 1 or more.")
-        config = override(cls.presets[self.preset], self.overrides, self.where)
         for name in ("epochs", "steps_per_epoch"):
             if getattr(config, name) < 1:
                 raise ConfigError(f"{self.where}: {name}={getattr(config, name)}, expected 1 or more.")
-        return cls(config, self.model, self.seed)
+        return get_experiment(self.task)(config, self.model, self.seed)
 
     def identity(self, experiment: Experiment) -> dict[str, Any]:
         """Return what must agree for a record or checkpoint to belong to this run."""
@@ -90,3 +102,8 @@ class RunRequest:
 
     def __str__(self) -> str:
         return f"{self.task} {self.preset} {self.model} seed {self.seed}"
+
+
+def _plain(value: Any) -> str:
+    """A value as a part of a folder's name."""
+    return "+".join(map(_plain, value)) if isinstance(value, tuple) else str(value)

@@ -75,7 +75,7 @@ def test_loss_falls() -> None:
 
 def test_learning_rate_rises_then_falls() -> None:
     experiment = LinkExperiment(PRESETS["quick"], "none", 0)
-    rates = [experiment.learning_rate_factor(epoch, 0) for epoch in range(24)]
+    rates = [experiment.learning_rate_factor(epoch, 0) for epoch in range(20)]
     assert 0 < rates[0] < 0.1
     assert max(rates) == rates[1] == 1.0
     assert rates[1:] == sorted(rates[1:], reverse=True)
