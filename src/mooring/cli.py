@@ -59,7 +59,7 @@ def run(
     """Train; a killed run goes on where it stopped, a finished one is not run again."""
     from mooring import zoo
     from mooring.report import tables_text
-    from mooring.train import RunRequest, RunsFailed, get_experiment, parse_overrides, run_many
+    from mooring.train import RunRequest, RunsFailed, get_experiment, parse_overrides, parse_seeds, run_many
 
     experiment = get_experiment(task)
     chosen = zoo.names() if models == "all" else [name for name in models.split(",") if name] or experiment.models
@@ -175,22 +175,6 @@ def report(
     if refresh:
         for path in renew(documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
-
-
-def parse_seeds(text: str) -> list[int]:
-    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
-
-    >>> parse_seeds("0-2,7")
-    [0, 1, 2, 7]
-    """
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        try:
-            seeds += range(int(first), int(last if dash else first) + 1)
-        except ValueError:
-            raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
-    return seeds
 
 
 def slug(name: str) -> str:

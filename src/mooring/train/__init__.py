@@ -5,7 +5,7 @@ from mooring.train.engine import RunsFailed, run_many
 from mooring.train.experiment import Experiment, TrainConfig, get_experiment, list_experiments, register_experiment
 from mooring.train.progress import Monitor, Progress
 from mooring.train.record import Record, RecordError, record_path
-from mooring.train.request import RunRequest
+from mooring.train.request import RunRequest, parse_seeds
 from mooring.train.run import run_one
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "get_experiment",
     "list_experiments",
     "parse_overrides",
+    "parse_seeds",
     "record_path",
     "register_experiment",
     "run_many",

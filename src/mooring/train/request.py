@@ -104,6 +104,22 @@ class RunRequest:
         return f"{self.task} {self.preset} {self.model} seed {self.seed}"
 
 
+def parse_seeds(text: str) -> list[int]:
+    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        try:
+            seeds += range(int(first), int(last if dash else first) + 1)
+        except ValueError:
+            raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
+    return seeds
+
+
 def _plain(value: Any) -> str:
     """A value as a part of a folder's name."""
     return "+".join(map(_plain, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,19 @@
+"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, and a VN that sums."""
+
+from recipe import RESULTS, main
+
+from mooring.train import RunRequest
+
+FASTER = {"learning_rate": 1e-3}
+
+
+def requests(seeds: list[int]) -> list[RunRequest]:
+    return [
+        RunRequest("two-radius", model, seed, "paper", overrides, RESULTS)
+        for seed in seeds
+        for model, overrides in (("vn-sum", {}), ("mpnn", FASTER), ("vn", FASTER), ("vn-sum", FASTER))
+    ]
+
+
+if __name__ == "__main__":
+    main(requests, default_seeds="0-2")

@@ -1,0 +1,15 @@
+"""``tab:motifs``: the planted motif census."""
+
+from recipe import RESULTS, main
+
+from mooring.train import RunRequest
+
+MODELS = ("anchored", "sum", "cross-attn", "mean", "pna", "max")
+
+
+def requests(seeds: list[int]) -> list[RunRequest]:
+    return [RunRequest("motifs", model, seed, "full", out=RESULTS) for seed in seeds for model in MODELS]
+
+
+if __name__ == "__main__":
+    main(requests)

@@ -1,0 +1,29 @@
+"""What all recipes share: run the requests, print the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mooring.report import tables_text
+from mooring.train import RunRequest, parse_seeds, run_many
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def main(requests: Callable[[list[int]], Iterable[RunRequest]], default_seeds: str = "0-4") -> None:
+    """Run ``requests(seeds)`` from the command line."""
+
+    def command(
+        seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = default_seeds,
+        workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+        engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    ) -> None:
+        asked = list(requests(parse_seeds(seeds)))
+        run_many(asked, workers, engine)  # type: ignore[arg-type]
+        print(tables_text([request.record_path for request in asked]))
+
+    typer.run(command)
