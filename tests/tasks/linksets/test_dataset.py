@@ -68,3 +68,15 @@ def test_key_changes_with_every_setting() -> None:
 def test_nothing_to_generate_is_refused() -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         generate_many(SMALL, "train", 0, seed=0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    generate_many(SMALL, "test", 3, seed=0)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert ("link sets, test" in shown.err) == terminal

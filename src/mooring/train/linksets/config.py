@@ -77,7 +77,7 @@ PRESETS: dict[str, LinkConfig] = {
         waves=4,
     ),
     "quick": LinkConfig(
-        epochs=24,
+        epochs=20,
         steps_per_epoch=50,
         learning_rate=2e-3,
         train_graphs=1600,
@@ -85,5 +85,5 @@ PRESETS: dict[str, LinkConfig] = {
         test_graphs=200,
         larger_graphs=40,
     ),
-    "full": LinkConfig(epochs=60, steps_per_epoch=125, learning_rate=2e-3),
+    "full": LinkConfig(epochs=40, steps_per_epoch=125, learning_rate=2e-3),
 }
