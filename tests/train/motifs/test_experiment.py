@@ -103,7 +103,7 @@ def test_training_lowers_the_loss():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
 
 

@@ -81,14 +81,12 @@ def _plan(settings: MotifSettings, split: str, rng: np.random.Generator) -> _Pla
     bridges = np.stack([rng.integers(0, num_background, size=len(shapes)), roots])
     background = _background(num_background, round(settings.extra_edges * num_background), rng)
 
-    # Own frequencies in every graph: with one fixed distribution, drawing a type again would perturb nothing.
-    ends = np.cumsum(rng.dirichlet(np.ones(settings.num_types)))[:-1]
     return _Plan(
         num_background=num_background,
         frame=np.concatenate([background, bridges], axis=1).astype(np.int32),
         gadgets=gadgets.astype(np.int32),
         roots=roots,
-        types=np.searchsorted(ends, rng.random(total)).astype(np.uint8),
+        types=rng.integers(0, settings.num_types, size=total, dtype=np.uint8),
         counts=counts.astype(np.int32),
         distractors=distractors.astype(np.int32),
     )

@@ -6,6 +6,7 @@ It shares nothing with the generator but the shapes, and needs networkx (``pip i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,16 +66,29 @@ def _host(graph: MotifGraph) -> Any:
 def _occurrences(host: Any, root: int, shape: Shape) -> set[frozenset[int]]:
     import networkx as nx
 
-    pattern = nx.Graph(shape.edges)
-    # "One edge leaves, at the root" in terms of degrees: the root has one neighbour more than in the shape, every
-    # other node none more. Comparing degrees inside the search prunes nearly all of it.
-    if host.degree(root) != pattern.degree(0) + 1:
+    pattern, radius = _pattern(shape)
+    # A root of another degree cannot match; the search would find the same, later.
+    if host.degree(root) != pattern.nodes[0]["key"][1]:
         return set()
-    nx.set_node_attributes(pattern, {node: (node == 0, degree + (node == 0)) for node, degree in pattern.degree}, "key")
-    radius = max(nx.single_source_shortest_path_length(pattern, 0).values())
     reach = nx.single_source_shortest_path_length(host, root, cutoff=radius)
     ball = host.subgraph(reach).copy()
-    nx.set_node_attributes(ball, {node: (node == root, host.degree(node)) for node in ball}, "key")
+    for node in ball:
+        ball.nodes[node]["key"] = (node == root, host.degree(node))
     same = nx.algorithms.isomorphism.categorical_node_match("key", None)
     matcher = nx.algorithms.isomorphism.GraphMatcher(ball, pattern, node_match=same)
     return {frozenset(match) for match in matcher.subgraph_isomorphisms_iter()}
+
+
+@cache
+def _pattern(shape: Shape) -> tuple[Any, int]:
+    """The shape with the degrees its nodes must have in a host, and how far it reaches from its root.
+
+    "One edge leaves, at the root" in terms of degrees: the root has one neighbour more than in the shape, every other
+    node none more. Comparing degrees inside the search prunes nearly all of it.
+    """
+    import networkx as nx
+
+    pattern = nx.Graph(shape.edges)
+    for node, degree in pattern.degree:
+        pattern.nodes[node]["key"] = (node == 0, degree + (node == 0))
+    return pattern, max(nx.single_source_shortest_path_length(pattern, 0).values())

@@ -31,7 +31,7 @@ class MotifSettings:
         max_distractors: In-distribution count of each distractor family is uniform on ``0..max_distractors``.
         background: In-distribution background size, log-uniform.
         extra_edges: Background edges beyond a spanning tree, per background node.
-        num_types: Node types; each graph draws its own frequencies.
+        num_types: Node types, drawn uniformly; they say nothing about motifs.
         ood_counts: Count of each motif in split ``counts``.
         ood_background: Background size in split ``background``.
         copies: How many copies splits ``replicated`` and ``jittered`` make of an ``iid`` graph.
