@@ -35,7 +35,9 @@ def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotS
     weighted contents relative to it. Differentiable; gradients are those of the *sum* of all ranks' losses, so a
     trainer that averages gradients over ranks (DDP) wants each rank's loss multiplied by the number of ranks.
 
-    A rank without nodes passes the state of the empty set and receives the same memory as the others.
+    A rank without nodes passes the state of the empty set and receives the same memory as the others. Every rank must
+    run the forward and the backward, that one too: a collective waits for all. A loss that every rank computes alike
+    from the merged state counts once for each of them; give it to one rank.
 
     Args:
         state: every rank with the same graphs, slots, heads and width.

@@ -1,0 +1,118 @@
+"""A graph spread over processes has the memory, and the gradients, of the same graph in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ranks import CASES, Case, run_ranks, step  # isort: skip
+
+# In float64, relative to the largest entry of each tensor.
+TOLERANCE = 1e-12
+WHOLE = ("content", "log_mass")  # every rank has all of it
+PER_NODE = ("out", "x")  # every rank has its own nodes' rows
+SPLIT_AND_UNEVEN = ("two, uneven", "four, uneven", "four, graphs across ranks")
+
+Results = Callable[[int], list[dict]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Return the results of the 2 or 4 ranks, run once."""
+    found: dict[int, list[dict]] = {}
+
+    def get(world: int) -> list[dict]:
+        if world not in found:
+            folder: Path = tmp_path_factory.mktemp(f"world-{world}")
+            found[world] = run_ranks(world, folder)
+        return found[world]
+
+    return get
+
+
+def gather(case: Case, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The ranks' results as one process would have them: node rows put back, parameter gradients summed."""
+    owner, whole = case.owner(), {}
+    for name in parts[0]:
+        if name in PER_NODE:
+            whole[name] = torch.empty(case.num_nodes, parts[0][name].size(1), dtype=parts[0][name].dtype)
+            for rank, part in enumerate(parts):
+                whole[name][owner == rank] = part[name]
+        elif name in WHOLE:
+            assert all(torch.equal(part[name], parts[0][name]) for part in parts), f"ranks differ in {name}"
+            whole[name] = parts[0][name]
+        else:
+            whole[name] = torch.stack([part[name] for part in parts]).sum(dim=0)
+    return whole
+
+
+def errors(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
+    """Largest difference of each tensor, relative to its largest entry."""
+    found = {}
+    for name, tensor in expected.items():
+        assert torch.equal(tensor.isfinite(), actual[name].isfinite()), name
+        difference = torch.where(tensor.isfinite(), actual[name] - tensor, 0.0).abs()
+        size = torch.where(tensor.isfinite(), tensor, 0.0).abs()
+        largest = float(size.max()) if size.numel() else 0.0
+        found[name] = float(difference.max()) / (largest or 1.0) if size.numel() else 0.0
+    return found
+
+
+def compare(results: Results, name: str, dtype: torch.dtype, how: str) -> dict[str, float]:
+    case = CASES[name]
+    parts = [part[name, dtype, how] for part in results(len(case.shares))]
+    if how == "ddp":  # every rank already has the reduced gradients
+        parts = [{k: v if k in (*PER_NODE, *WHOLE) else v / len(parts) for k, v in part.items()} for part in parts]
+    return errors(gather(case, parts), step(case, dtype))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ranks_equal_one_process(results: Results, name: str) -> None:
+    found = compare(results, name, torch.float64, "merged")
+    assert max(found.values()) <= TOLERANCE, found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_single_precision_ranks_round_no_worse_than_one_process(results: Results, name: str) -> None:
+    case = CASES[name]
+    exact = step(case, torch.float64)
+    parts = [part[name, torch.float32, "merged"] for part in results(len(case.shares))]
+    spread = errors(gather(case, parts), exact)
+    alone = errors(step(case, torch.float32), exact)
+    # A gradient that is a small difference of large terms is rounded in either; its error alone is the yardstick.
+    worse = {key: (error, alone[key]) for key, error in spread.items() if error > max(1e-6, 3 * alone[key])}
+    assert not worse, worse
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_data_parallel_gradients_with_the_loss_times_the_ranks(results: Results, name: str) -> None:
+    found = compare(results, name, torch.float64, "ddp")
+    assert max(found.values()) <= TOLERANCE, found
+
+
+def test_every_gradient_is_compared_and_alive() -> None:
+    found = step(CASES["four, uneven"], torch.float64)
+    # The anchor's value stands in for what nobody wrote; here somebody did.
+    still = {name for name, tensor in found.items() if not bool(tensor.any())}
+    assert still <= {"update.anchor_value"}, still
+    assert len(found) == 4 + len(list(CASES["four, uneven"].build(torch.float64, None).parameters()))
+
+
+@pytest.mark.parametrize("name", SPLIT_AND_UNEVEN)
+def test_control_contents_averaged_without_their_masses(results: Results, name: str) -> None:
+    found = compare(results, name, torch.float64, "averaged")
+    assert found["log_mass"] <= TOLERANCE
+    assert found["content"] > 1e-2
+    assert found["out"] > 1e-3
+
+
+@pytest.mark.parametrize("name", SPLIT_AND_UNEVEN)
+def test_control_a_sum_that_sends_no_gradient_to_other_ranks(results: Results, name: str) -> None:
+    found = compare(results, name, torch.float64, "one-sided")
+    assert found["out"] <= TOLERANCE
+    assert found["x"] > 1e-3
+    assert found["write.lin_key.weight"] > 1e-2
