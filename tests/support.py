@@ -98,7 +98,9 @@ class Ragged:
         return ids if self.ordered else ids[torch.randperm(self.num_nodes, generator=self.generator())]
 
     def randn(self, *shape: int, dtype: torch.dtype = torch.float64, salt: int = 0) -> Tensor:
-        return torch.randn(*shape, generator=torch.Generator().manual_seed(2 * self.seed + 31 * salt), dtype=dtype)
+        """The same numbers in every dtype, up to rounding."""
+        generator = torch.Generator().manual_seed(2 * self.seed + 31 * salt)
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
     def mask(self, salt: int = 0) -> Tensor:
         return self.randn(self.num_nodes, salt=salt) > -0.5

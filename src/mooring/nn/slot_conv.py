@@ -56,7 +56,7 @@ class SlotConv(nn.Module):
         self.conv: Any = conv
         self.memory: Any = memory if memory is not None else SlotVirtualNode(channels, slots, heads, **kwargs)
         self.dropout = nn.Dropout(dropout)
-        self.norm_local = nn.LayerNorm(channels)
+        self.norm_local: Any = nn.LayerNorm(channels) if conv is not None else None
         self.norm_out = nn.LayerNorm(channels)
         self.mlp = nn.Sequential(
             nn.Linear(channels, 2 * channels),

@@ -1,0 +1,79 @@
+"""Compiles modules and feeds them batches of changing sizes; run by test_compile in a process of its own.
+
+Prints one JSON object: module -> number of graphs compiled during the warm-up. Anything wrong is a traceback:
+``fullgraph`` refuses graph breaks and ``error_on_recompile`` refuses recompilation once the warm-up is over.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+from torch_geometric.nn import GINConv
+
+from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+
+CHANNELS, WARM_UP = 10, 2
+SIZES = [(13, 3), (17, 5), (29, 7), (41, 2), (11, 4)]  # nodes, graphs
+
+Call = Callable[[nn.Module, Tensor, Tensor], Tensor]
+
+
+def plain(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    return module(x, batch)
+
+
+def masked(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    return module(x, batch, sources=x[:, 0] > 0, targets=x[:, 1] > 0, log_weight=x[:, 2].detach())
+
+
+def on_a_path(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    nodes = torch.arange(x.size(0))
+    return module(x, torch.stack([nodes[:-1], nodes[1:]]), batch)
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
+    "SlotVirtualNode": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), plain, "aot_eager"),
+    "SlotVirtualNode, masked": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), masked, "eager"),
+    "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "aot_eager"),
+    "VirtualNode, max": (lambda: VirtualNode(CHANNELS, pool="max"), plain, "eager"),
+    "SlotAggregation": (lambda: SlotAggregation(CHANNELS, 3, 2), plain, "aot_eager"),
+    "SlotConv": (lambda: SlotConv(CHANNELS, GINConv(nn.Linear(CHANNELS, CHANNELS)), 3, 2), on_a_path, "eager"),
+}
+
+
+def gradients(module: nn.Module, call: Call, x: Tensor, batch: Tensor) -> list[Tensor]:
+    """The output, and the gradient of its square in the input and in every parameter."""
+    x = x.clone().requires_grad_()
+    module.zero_grad()
+    out = call(module, x, batch)
+    grads = torch.autograd.grad((out * torch.arange(CHANNELS)).square().sum(), [x, *module.parameters()])
+    return [out.detach(), *grads]
+
+
+def check(make: Callable[[], nn.Module], call: Call, backend: str) -> int:
+    torch._dynamo.reset()
+    counters.clear()
+    module = make()
+    compiled: Any = torch.compile(module, fullgraph=True, backend=backend)
+    for step, (nodes, graphs) in enumerate(SIZES):
+        x, batch = torch.randn(nodes, CHANNELS), torch.randint(graphs, (nodes,))
+        batch[-1] = graphs - 1
+        with torch._dynamo.config.patch(error_on_recompile=step >= WARM_UP):
+            actual = gradients(compiled, call, x, batch)
+        for one, other in zip(actual, gradients(module, call, x, batch), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert not counters["graph_break"], dict(counters["graph_break"])
+    return int(counters["stats"]["unique_graphs"])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(json.dumps({name: check(*CASES[name]) for name in sys.argv[1:]}))

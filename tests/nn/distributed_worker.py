@@ -1,0 +1,79 @@
+"""One of two processes; run by test_distributed. Arguments: rank, a file to meet at, a file for the results."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mooring import ops
+from mooring.nn import SlotVirtualNode, VirtualNode
+
+CHANNELS, ADDRESS, WORLD = 10, 7, 2
+STEPS = 2  # DDP reports a parameter without a gradient at the second step
+
+# Two graphs for each rank: sizes differ between ranks, ids do not.
+SIZES = [(5, 3), (11, 1)]
+
+
+def build(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    if name == "addressed":
+        return SlotVirtualNode(CHANNELS, 3, 2, address_channels=ADDRESS, init_std=0.5).double()
+    if name == "anchored":
+        return SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5).double()
+    return VirtualNode(CHANNELS).double()
+
+
+def batch_of(rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(rank)
+    index = torch.arange(2).repeat_interleave(torch.tensor(SIZES[rank]))
+    nodes = index.numel()
+    x, address = (torch.randn(nodes, width, generator=generator).double() for width in (CHANNELS, ADDRESS))
+    return x, address, index
+
+
+def loss_of(module: nn.Module, name: str, rank: int) -> Tensor:
+    x, address, index = batch_of(rank)
+    return module(x, index, address=address if name == "addressed" else None).square().sum()
+
+
+def ddp_gradients(name: str, rank: int) -> dict[str, Tensor]:
+    module = DistributedDataParallel(build(name))
+    for _ in range(STEPS):
+        module.zero_grad()
+        loss_of(module, name, rank).backward()
+    return {key: parameter.grad for key, parameter in module.module.named_parameters()}
+
+
+def split_graph(rank: int) -> dict[str, Tensor]:
+    """One graph, half of its nodes here: the output for them, and gradients of the sum of both ranks' losses."""
+    module = SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, merge=ops.all_merge).double()
+    module.load_state_dict(build("anchored").state_dict())
+    x = batch_of(rank)[0].requires_grad_()
+    out = module(x)
+    out.square().sum().backward()
+    for parameter in module.parameters():
+        dist.all_reduce(parameter.grad)
+    empty = module.write(x[:0] if rank else x)
+    one_sided = ops.all_merge(empty).log_mass
+    nobody = ops.all_merge(module.write(x[:0])).log_mass
+    kept = {"out": out.detach(), "x": x.grad, "one_sided": one_sided.detach(), "nobody": nobody.detach()}
+    return {**kept, **{f"parameter {key}": p.grad for key, p in module.named_parameters()}}
+
+
+def main() -> None:
+    rank, meeting, results = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD)
+    found = {name: ddp_gradients(name, rank) for name in ("anchored", "addressed", "mean")}
+    found["split"] = split_graph(rank)
+    torch.save(found, results)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Every virtual node in every form, and one way to call them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mooring.nn import SlotVirtualNode, VirtualNode
+from support import Ragged
+
+# Heads must divide channels; everything else is a prime of its own.
+CHANNELS, HEADS, SLOTS, ADDRESS = 10, 2, 3, 7
+
+
+def slots(**kwargs: Any) -> SlotVirtualNode:
+    """Far from the identity, so that what the memory does can be seen."""
+    return SlotVirtualNode(CHANNELS, kwargs.pop("slots", SLOTS), HEADS, **{"init_std": 0.5, **kwargs})
+
+
+VIRTUAL_NODES: dict[str, Callable[[], nn.Module]] = {
+    "anchored": slots,
+    "anchored, log-odds": lambda: slots(mass="log_odds"),
+    "anchored, mixture": lambda: slots(split=False),
+    "cross-attn": lambda: slots(anchored=False),
+    "addressed": lambda: slots(address_channels=ADDRESS),
+    "residual": lambda: slots(integrate="residual"),
+    "global film": lambda: slots(integrate="global_film"),
+    "many slots": lambda: slots(slots=13),
+    "mean": lambda: VirtualNode(CHANNELS),
+    "sum": lambda: VirtualNode(CHANNELS, pool="sum"),
+    "max": lambda: VirtualNode(CHANNELS, pool="max"),
+    "clones": lambda: VirtualNode(CHANNELS, copies=3),
+}
+NAMES = sorted(VIRTUAL_NODES)
+
+
+def build(name: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return VIRTUAL_NODES[name]().to(dtype)
+
+
+def inputs(batch: Ragged, name: str, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    """``x`` and, for the addressed ones, ``address``."""
+    given = {"x": batch.randn(batch.num_nodes, CHANNELS, dtype=dtype, salt=1)}
+    if name == "addressed":
+        given["address"] = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=2)
+    return given

@@ -1,0 +1,56 @@
+"""Controlled addressing: dynamic content is never an address."""
+
+import torch
+
+from mooring.nn import Addresses, SlotMemory
+from support import Ragged, assert_close
+
+from modules import ADDRESS, CHANNELS, HEADS, SLOTS, slots  # isort: skip
+
+BATCH = Ragged((5, 0, 7), False, seed=1)
+
+
+def memory_of(x: torch.Tensor, address: torch.Tensor | None) -> SlotMemory:
+    torch.manual_seed(0)
+    module = slots(address_channels=None if address is None else ADDRESS).double()
+    _, memory = module(x, BATCH.index(), address=address, return_state=True)
+    return memory
+
+
+def test_new_content_leaves_the_routing_alone() -> None:
+    address = BATCH.randn(BATCH.num_nodes, ADDRESS, salt=1)
+    one, other = (memory_of(BATCH.randn(BATCH.num_nodes, CHANNELS, salt=salt), address) for salt in (2, 3))
+    for name in ("write_weights", "read_weights", "anchor_weight"):
+        assert torch.equal(getattr(one, name), getattr(other, name))
+    assert torch.equal(one.state.log_mass, other.state.log_mass)
+    assert not torch.allclose(one.content, other.content)
+
+
+def test_without_addresses_content_does_the_routing() -> None:
+    """The control."""
+    one, other = (memory_of(BATCH.randn(BATCH.num_nodes, CHANNELS, salt=salt), None) for salt in (2, 3))
+    assert not torch.allclose(one.write_weights, other.write_weights)  # type: ignore[arg-type]
+    assert not torch.allclose(one.read_weights, other.read_weights)  # type: ignore[arg-type]
+
+
+def test_a_new_address_moves_the_routing() -> None:
+    x = BATCH.randn(BATCH.num_nodes, CHANNELS, salt=2)
+    one, other = (memory_of(x, BATCH.randn(BATCH.num_nodes, ADDRESS, salt=salt)) for salt in (3, 4))
+    assert not torch.allclose(one.read_weights, other.read_weights)  # type: ignore[arg-type]
+
+
+def test_writes_and_reads_share_one_projection() -> None:
+    module = slots(address_channels=ADDRESS)
+    assert module.read is not None
+    assert module.write.addresses is module.read.addresses
+    names = [name for name, _ in module.named_parameters() if "addresses" in name]
+    assert names == ["write.addresses.slot", "write.addresses.weight"]
+
+
+def test_scores_are_scaled_dot_products() -> None:
+    addresses = Addresses(ADDRESS, SLOTS, HEADS, dim=5, temperature=0.5).double()
+    raw = torch.randn(11, ADDRESS).double()
+    projected = torch.einsum("na,hda->nhd", raw, addresses.weight)
+    scores = torch.einsum("nhd,mhd->nmh", projected, addresses.slot) / (0.5 * 5**0.5)
+    assert_close(torch.einsum("na,mha->nmh", raw, addresses.table()), scores)
+    assert repr(addresses) == "Addresses(7, slots=3, heads=2, dim=5)"

@@ -1,0 +1,22 @@
+"""One graph, no breaks, no recompilation once two batch sizes have been seen; equal to eager with gradients."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import run_script
+
+WORKER = Path(__file__).parent / "compile_worker.py"
+GROUPS = [
+    ("SlotVirtualNode", "SlotVirtualNode, masked"),
+    ("VirtualNode", "VirtualNode, max", "SlotAggregation", "SlotConv"),
+]
+
+
+@pytest.mark.parametrize("names", GROUPS, ids=["slots", "others"])
+def test_compiles_to_one_graph_for_all_sizes(names: tuple[str, ...]) -> None:
+    graphs = json.loads(run_script(WORKER, *names).splitlines()[-1])
+    assert list(graphs) == list(names)
+    # One for the first sizes seen, one for sizes that change; a third would mean that a size was baked in.
+    assert all(1 <= count <= 2 for count in graphs.values()), graphs

@@ -1,0 +1,60 @@
+"""Two processes over gloo: the gradients of one, whether graphs or the nodes of a graph are shared out."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from support import assert_close, run_script
+
+from distributed_worker import WORLD, batch_of, build, loss_of  # isort: skip
+
+WORKER = Path(__file__).parent / "distributed_worker.py"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    folder = tmp_path_factory.mktemp("gloo")
+    files = [folder / f"{rank}.pt" for rank in range(WORLD)]
+    with ThreadPoolExecutor(WORLD) as pool:
+        jobs = [
+            pool.submit(run_script, WORKER, str(rank), str(folder / "meet"), str(files[rank])) for rank in range(WORLD)
+        ]
+        for job in jobs:
+            job.result()
+    return [torch.load(file) for file in files]
+
+
+@pytest.mark.parametrize("name", ["anchored", "addressed", "mean"])
+def test_ddp_gradients_are_the_mean_over_both_batches(found: list[Any], name: str) -> None:
+    module = build(name)
+    (sum(loss_of(module, name, rank) for rank in range(WORLD)) / WORLD).backward()  # type: ignore[union-attr]
+    for key, parameter in module.named_parameters():
+        for rank in range(WORLD):
+            assert_close(found[rank][name][key], parameter.grad)  # type: ignore[arg-type]
+    alone = build(name)
+    loss_of(alone, name, 0).backward()
+    some = next(iter(found[0][name]))
+    assert not torch.allclose(dict(alone.named_parameters())[some].grad, found[0][name][some]), "the control"  # type: ignore[arg-type]
+
+
+def test_one_graph_over_two_processes_is_one_memory(found: list[Any]) -> None:
+    module = build("anchored")
+    parts = [batch_of(rank)[0] for rank in range(WORLD)]
+    x = torch.cat(parts).requires_grad_()
+    out = module(x)
+    out.square().sum().backward()
+    split = [found[rank]["split"] for rank in range(WORLD)]
+    assert_close(torch.cat([part["out"] for part in split]), out)
+    assert_close(torch.cat([part["x"] for part in split]), x.grad)  # type: ignore[arg-type]
+    for key, parameter in module.named_parameters():
+        assert_close(split[0][f"parameter {key}"], parameter.grad)  # type: ignore[arg-type]
+
+
+def test_a_process_without_nodes_hears_of_the_others(found: list[Any]) -> None:
+    whole = build("anchored").write(batch_of(0)[0]).log_mass
+    for rank in range(WORLD):
+        assert_close(found[rank]["split"]["one_sided"], whole)
+        assert bool(found[rank]["split"]["nobody"].isneginf().all())

@@ -1,0 +1,144 @@
+"""What every module promises: copies, saves, resets, prints, and works in half precision."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
+from support import Ragged, assert_finite
+
+from modules import CHANNELS, HEADS, NAMES, SLOTS, VIRTUAL_NODES, inputs  # isort: skip
+
+EDGES = torch.tensor([[0, 1, 2, 4, 5], [1, 2, 0, 5, 6]])
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    **VIRTUAL_NODES,
+    "aggregation": lambda: SlotAggregation(CHANNELS, SLOTS, HEADS),
+    "conv": lambda: SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), SLOTS, HEADS),
+}
+EVERY = pytest.mark.parametrize("name", MODULES)
+BATCH = Ragged((5, 0, 7, 1), False, seed=1)
+
+
+def call(name: str, module: nn.Module, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor:
+    given = inputs(BATCH, name, dtype)
+    if name == "conv":
+        return module(given["x"], EDGES, BATCH.index())
+    if name == "aggregation":
+        return module(given["x"], BATCH.index())
+    return module(**given, batch=BATCH.index(), **kwargs)
+
+
+@EVERY
+def test_deepcopy_is_equal_and_apart(name: str) -> None:
+    module = MODULES[name]()
+    twin = copy.deepcopy(module)
+    before = call(name, module)
+    assert torch.equal(call(name, twin), before)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.add_(0.5)
+    assert torch.equal(call(name, module), before)
+    assert not torch.equal(call(name, twin), before)
+
+
+@EVERY
+def test_state_dict_round_trip(name: str) -> None:
+    module, other = MODULES[name](), MODULES[name]()
+    assert not torch.equal(call(name, module), call(name, other)), "the control: two builds differ"
+    other.load_state_dict(module.state_dict())
+    assert torch.equal(call(name, module), call(name, other))
+
+
+def moments(module: nn.Module) -> dict[str, tuple[float, float]]:
+    return {
+        key: (float(p.detach().mean()), float(p.detach().std(correction=0))) for key, p in module.named_parameters()
+    }
+
+
+@EVERY
+def test_reset_parameters_restores_the_initial_distribution(name: str) -> None:
+    """Same seed, same numbers as a fresh build would draw, up to the order of drawing: so means and spreads."""
+    draws = []
+    for reset in (False, True):
+        total: dict[str, list[float]] = {}
+        for seed in range(20):
+            torch.manual_seed(seed)
+            module: Any = MODULES[name]()
+            if reset:
+                with torch.no_grad():
+                    for parameter in module.parameters():
+                        parameter.fill_(7.0)
+                module.reset_parameters()
+            for key, (mean, spread) in moments(module).items():
+                total.setdefault(key, []).append(mean**2 + spread**2)
+        draws.append({key: sum(values) / len(values) for key, values in total.items()})
+    fresh, again = draws
+    for key, size in fresh.items():
+        assert again[key] == pytest.approx(size, rel=0.5, abs=1e-12), key
+
+
+@EVERY
+def test_repr_is_short(name: str) -> None:
+    text = repr(MODULES[name]())
+    assert text.startswith(type(MODULES[name]()).__name__ + "(10, ")
+    assert len(text) < 120
+    assert "\n" not in text
+
+
+def test_repr_says_what_was_built() -> None:
+    assert repr(SlotVirtualNode(128, slots=16)) == "SlotVirtualNode(128, slots=16, heads=4, anchored=True)"
+    assert repr(SlotAggregation(8, 3)) == "SlotAggregation(8, slots=3, heads=4, anchored=True)"
+    assert repr(VIRTUAL_NODES["clones"]()) == "VirtualNode(10, pool='mean', copies=3)"
+
+
+@EVERY
+@pytest.mark.parametrize("inside", [True, False], ids=["backward inside", "backward outside"])
+def test_autocast_is_finite_and_close(name: str, inside: bool) -> None:
+    torch.manual_seed(0)
+    module = MODULES[name]()
+    exact = call(name, module)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = call(name, module)
+        if inside:
+            out.float().square().sum().backward()
+    if not inside:
+        out.float().square().sum().backward()
+    assert_finite(out, *(parameter.grad for parameter in module.parameters()))
+    torch.testing.assert_close(out.float(), exact, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_statistics_are_float32_under_autocast_and_in_bfloat16(name: str) -> None:
+    module = MODULES[name]()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out, memory = call(name, module, return_state=True)
+    assert out.dtype == torch.float32
+    assert memory.state.log_mass.dtype == torch.float32
+    out, memory = call(name, module.bfloat16(), torch.bfloat16, return_state=True)
+    assert out.dtype == torch.bfloat16
+    assert memory.state.log_mass.dtype == torch.float32
+
+
+@EVERY
+def test_bfloat16_module(name: str) -> None:
+    torch.manual_seed(0)
+    module = MODULES[name]()
+    exact = call(name, module)
+    out = call(name, module.bfloat16(), torch.bfloat16)
+    out.float().square().sum().backward()
+    assert_finite(out, *(parameter.grad for parameter in module.parameters()))
+    torch.testing.assert_close(out.float(), exact, rtol=0.15, atol=0.15)
+
+
+@EVERY
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    """So that DDP needs no search for unused ones."""
+    module = MODULES[name]()
+    call(name, module)[:, 0].sum().backward()
+    missing = [key for key, parameter in module.named_parameters() if parameter.grad is None]
+    assert missing == []

@@ -1,0 +1,169 @@
+"""An aggregation wherever PyG takes one: the behaviour its own tests ask of every aggregation, and ours."""
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.aggr import MultiAggregation
+from torch_geometric.nn.resolver import aggregation_resolver
+
+from mooring.nn import SlotAggregation
+from support import Ragged, assert_close, assert_finite, ragged
+
+from modules import CHANNELS, HEADS, SLOTS  # isort: skip
+
+OUT = 13
+
+
+def aggregation(**kwargs: object) -> SlotAggregation:
+    torch.manual_seed(0)
+    return SlotAggregation(CHANNELS, SLOTS, HEADS, **kwargs).double()  # type: ignore[arg-type]
+
+
+@given(ragged())
+def test_each_set_is_aggregated_on_its_own_in_any_order(batch: Ragged) -> None:
+    aggr, x, index = aggregation(), batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    out = aggr(x, index, dim_size=batch.num_graphs)
+    assert out.shape == (batch.num_graphs, CHANNELS)
+    for group in range(batch.num_graphs):
+        assert_close(out[group : group + 1], aggr(x[index == group], dim_size=1))
+
+
+@given(ragged())
+def test_ptr_equals_index(batch: Ragged) -> None:
+    aggr, x = aggregation(), batch.randn(batch.num_nodes, CHANNELS)
+    sizes = torch.tensor(batch.sizes)
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    index = torch.arange(batch.num_graphs).repeat_interleave(sizes)
+    expected = aggr(x, index, dim_size=batch.num_graphs)
+    assert_close(aggr(x, ptr=ptr), expected)
+    assert_close(aggr(x, ptr=ptr, dim_size=batch.num_graphs), expected)
+    assert_close(aggr(x, index, ptr=ptr), expected)
+
+
+def test_without_index_or_ptr_everything_is_one_set() -> None:
+    aggr, x = aggregation(), torch.randn(7, CHANNELS).double()
+    assert_close(aggr(x), aggr(x, torch.zeros(7, dtype=torch.long)))
+    assert aggr(x).shape == (1, CHANNELS)
+    assert_close(aggr.forward(x, dim_size=3)[:1], aggr(x))
+
+
+def test_dim_size_adds_empty_sets_which_are_finite_and_equal() -> None:
+    aggr = aggregation()
+    x = torch.randn(5, CHANNELS).double().requires_grad_()
+    out = aggr(x, torch.tensor([0, 0, 3, 3, 3]), dim_size=7)
+    assert out.shape == (7, CHANNELS)
+    for group in (2, 4, 5, 6):
+        assert torch.equal(out[group], out[1])
+    out.sum().backward()
+    assert_finite(out, x.grad, *(parameter.grad for parameter in aggr.parameters()))
+
+
+def test_no_elements() -> None:
+    nobody = torch.zeros(0, CHANNELS).double()
+    index = torch.zeros(0, dtype=torch.long)
+    assert aggregation()(nobody, index, dim_size=3).shape == (3, CHANNELS)
+    assert aggregation()(nobody, index).shape == (0, CHANNELS)
+
+
+def test_anchors_make_it_count_and_without_them_it_knows_proportions_only() -> None:
+    x = torch.randn(5, CHANNELS).double()
+    for anchored in (True, False):
+        aggr = aggregation(anchored=anchored)
+        same = torch.allclose(aggr(x.repeat(2, 1)), aggr(x))
+        assert same is not anchored
+
+
+class Neighbours(MessagePassing):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=x)
+
+
+def graph() -> tuple[Tensor, Tensor]:
+    edge_index = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 1, 1, 2, 2, 4]])
+    return torch.randn(7, CHANNELS).double(), edge_index
+
+
+def test_inside_message_passing() -> None:
+    x, edge_index = graph()
+    conv = Neighbours(aggr=aggregation(out_channels=OUT))
+    out = conv(x, edge_index)
+    assert out.shape == (7, OUT)
+    for node in range(7):
+        heard = x[edge_index[0, edge_index[1] == node]]
+        assert_close(out[node], conv.aggr_module(heard, dim_size=1)[0])
+    shuffled = edge_index[:, torch.randperm(7)]
+    assert_close(conv(x, shuffled), out)
+
+
+@pytest.mark.parametrize(("mode", "width"), [("cat", 2 * CHANNELS), ("sum", CHANNELS), ("attn", CHANNELS)])
+def test_inside_a_multi_aggregation(mode: str, width: int) -> None:
+    x, edge_index = graph()
+    kwargs = {"in_channels": CHANNELS, "out_channels": CHANNELS, "num_heads": 1} if mode == "attn" else {}
+    multi = MultiAggregation([aggregation(), "mean"], mode=mode, mode_kwargs=kwargs).double()
+    out = Neighbours(aggr=multi)(x, edge_index)
+    assert out.shape == (7, width)
+    if mode == "cat":
+        assert_close(out[:, :CHANNELS], Neighbours(aggr=aggregation())(x, edge_index))
+    assert Neighbours(aggr=[aggregation(), "mean"])(x, edge_index).shape == (7, 2 * CHANNELS)
+
+
+def test_as_a_readout_of_a_batch() -> None:
+    graphs = [Data(x=torch.randn(size, CHANNELS).double()) for size in (5, 1, 7)]
+    batch = Batch.from_data_list(graphs)
+    out = aggregation()(batch.x, batch.batch, dim_size=batch.num_graphs)
+    assert_close(out, torch.cat([aggregation()(one.x) for one in graphs]))
+    assert_close(out, aggregation()(batch.x, ptr=batch.ptr))
+
+
+def test_pygs_resolver_takes_the_module_and_refuses_a_name_it_does_not_know() -> None:
+    aggr = aggregation()
+    assert aggregation_resolver(aggr) is aggr
+    with pytest.raises(ValueError, match="Could not resolve 'slots'"):
+        aggregation_resolver("slots")
+
+
+def test_pygs_errors_come_through() -> None:
+    x, index = torch.randn(5, CHANNELS).double(), torch.tensor([0, 0, 1, 1, 1])
+    with pytest.raises(ValueError, match="invalid dimension '3'"):
+        aggregation()(x, index, dim=3)
+    with pytest.raises(ValueError, match="two-dimensional inputs"):
+        aggregation()(x.unsqueeze(0), index)
+    with pytest.raises(ValueError, match="in first dimension"):
+        aggregation()(x, torch.arange(CHANNELS), dim=-1)
+    with pytest.raises(ValueError, match="invalid 'dim_size'"):
+        aggregation()(x, ptr=torch.tensor([0, 2, 5]), dim_size=3)
+
+
+MESSAGES = [
+    (
+        {"x": torch.zeros(5, 7)},
+        ValueError,
+        "SlotAggregation: x has width 7 but channels=10. Build it with channels=7 or project x first.",
+    ),
+    (
+        {"x": torch.zeros(5, CHANNELS, dtype=torch.long)},
+        TypeError,
+        "SlotAggregation: x has dtype int64 but a floating one was expected. Pass x.float().",
+    ),
+    (
+        {"dim_size": 1},
+        ValueError,
+        "SlotAggregation: index has ids from 0 to 1 but dim_size=1. Number the graphs from 0, or raise dim_size to 2.",
+    ),
+    (
+        {"index": torch.zeros(5, dtype=torch.int)},
+        TypeError,
+        "SlotAggregation: index has dtype int32 but graph ids are int64. Pass index.long().",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "message"), MESSAGES, ids=[case[2][17:50] for case in MESSAGES])
+def test_message(wrong: dict[str, object], error: type[Exception], message: str) -> None:
+    right = {"x": torch.zeros(5, CHANNELS), "index": torch.tensor([0, 0, 1, 1, 1])}
+    with pytest.raises(error) as caught:
+        aggregation().float()(**{**right, **wrong})
+    assert str(caught.value) == message

@@ -1,0 +1,79 @@
+"""A local layer and a memory, called like PyG's GPSConv."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+
+from mooring.nn import SlotConv, VirtualNode
+from support import assert_close, assert_finite
+
+from modules import CHANNELS, HEADS, SLOTS  # isort: skip
+
+EDGES = torch.tensor([[0, 1, 2, 4, 5], [1, 2, 0, 5, 6]])
+BATCH = torch.tensor([0, 0, 0, 0, 1, 1, 1])
+
+
+def layer(conv: nn.Module | None, **kwargs: object) -> SlotConv:
+    torch.manual_seed(0)
+    return SlotConv(CHANNELS, conv, SLOTS, HEADS, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [GCNConv(CHANNELS, CHANNELS), GATConv(CHANNELS, CHANNELS), GINConv(nn.Linear(CHANNELS, CHANNELS)), None],
+    ids=lambda conv: type(conv).__name__,
+)
+def test_any_local_layer(conv: nn.Module | None) -> None:
+    module = layer(conv, init_std=0.5)
+    x = torch.randn(7, CHANNELS, requires_grad=True)
+    out = module(x, EDGES, BATCH)
+    assert out.shape == x.shape
+    out[:, 0].sum().backward()
+    assert_finite(x.grad, *(parameter.grad for parameter in module.parameters() if parameter.requires_grad))
+
+
+def test_a_far_node_is_heard_in_one_layer_and_another_graph_is_not() -> None:
+    module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5)
+    x = torch.randn(7, CHANNELS)
+    x.requires_grad_()
+    # Not a plain sum: over a normalised row it is constant.
+    module(x, EDGES, BATCH)[0, 0].backward()
+    assert x.grad is not None
+    assert bool(x.grad[3].any()), "node 3 has no edges but shares the graph"
+    assert not bool(x.grad[4:].any())
+
+
+def test_output_does_not_depend_on_batch_mates_even_while_training() -> None:
+    module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5).train()
+    x = torch.randn(7, CHANNELS)
+    alone = module(x[:4], EDGES[:, :3])
+    assert_close(module(x, EDGES, BATCH)[:4], alone)
+
+
+def test_arguments_reach_the_layer_and_the_memory() -> None:
+    module = layer(GINEConv(nn.Linear(CHANNELS, CHANNELS), edge_dim=5), init_std=0.5)
+    x, edge_attr = torch.randn(7, CHANNELS), torch.randn(5, 5)
+    out = module(x, EDGES, BATCH, edge_attr=edge_attr)
+    masked = module(x, EDGES, BATCH, edge_attr=edge_attr, memory_kwargs={"sources": BATCH == 1})
+    assert not torch.allclose(masked[:4], out[:4])
+    assert_close(masked[4:], out[4:])
+
+
+def test_a_memory_of_your_own() -> None:
+    module = layer(None, memory=VirtualNode(CHANNELS, pool="sum"))
+    assert isinstance(module.memory, VirtualNode)
+    with pytest.raises(ValueError, match="SlotConv") as caught:
+        layer(None, memory=VirtualNode(CHANNELS), anchored=False)
+    assert str(caught.value) == "SlotConv: got a memory and ['anchored'] for building one. Pass either."
+
+
+def test_reset_reaches_layers_inside_a_container() -> None:
+    class Chain(nn.Sequential):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x)
+
+    module = layer(Chain(nn.Linear(CHANNELS, CHANNELS)))
+    before = [parameter.detach().clone() for parameter in module.conv.parameters()]
+    module.reset_parameters()
+    assert not torch.equal(before[0], next(module.conv.parameters()))

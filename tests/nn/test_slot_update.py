@@ -1,0 +1,62 @@
+"""The slot's own computation: content through LayerNorm, mass around it."""
+
+import pytest
+import torch
+
+from mooring.nn import SlotUpdate
+from mooring.nn.slot_update import LOG_ODDS_FLOOR
+from mooring.ops import SlotState
+from support import assert_close, assert_finite
+
+from modules import CHANNELS, HEADS, SLOTS  # isort: skip
+
+GRAPHS = 5
+
+
+def state(mass: float = 0.0) -> SlotState:
+    torch.manual_seed(1)
+    content = torch.randn(GRAPHS, SLOTS, HEADS, CHANNELS // HEADS)
+    return SlotState(content, torch.randn(GRAPHS, SLOTS, HEADS) + mass)
+
+
+@pytest.mark.parametrize("mass", ["softplus", "log_odds"])
+def test_the_mass_survives_the_normalisation(mass: str) -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, mass=mass)  # type: ignore[arg-type]
+    assert float((update(state(1.0)) - update(state())).detach().abs().max()) > 1e-3
+    blind = SlotUpdate(CHANNELS, SLOTS, HEADS, anchored=False)
+    assert torch.equal(blind(state(1.0)), blind(state()))
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+@pytest.mark.parametrize("mass", ["softplus", "log_odds"])
+@pytest.mark.parametrize("split", [True, False])
+def test_an_empty_set_is_finite(anchored: bool, mass: str, split: bool) -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, anchored=anchored, mass=mass, split=split)  # type: ignore[arg-type]
+    content = torch.zeros(GRAPHS, SLOTS, HEADS, CHANNELS // HEADS, requires_grad=True)
+    log_mass = torch.full((GRAPHS, SLOTS, HEADS), float("-inf"), requires_grad=True)
+    memory = update(SlotState(content, log_mass))
+    memory.square().sum().backward()
+    assert_finite(memory, content.grad)
+    if anchored:
+        assert_finite(log_mass.grad, update.anchor_logit.grad, update.anchor_value.grad)
+        features = update.mass_feature(SlotState(content, log_mass))
+        assert bool((features == (0.0 if mass == "softplus" else LOG_ODDS_FLOOR)).all())
+
+
+def test_private_anchors_tell_empty_slots_apart() -> None:
+    empty = SlotState(torch.zeros(1, SLOTS, HEADS, CHANNELS // HEADS), torch.full((1, SLOTS, HEADS), float("-inf")))
+    memory = SlotUpdate(CHANNELS, SLOTS, HEADS)(empty)[0].detach()
+    assert float((memory[0] - memory[1]).abs().max()) > 1e-3
+
+
+def test_identity_is_the_residual_of_the_slot_states() -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS)
+    shift = torch.randn(SLOTS, CHANNELS)
+    assert_close(update(state(), torch.zeros(SLOTS, CHANNELS)), update(state()))
+    assert float((update(state(), shift) - update(state())).detach().abs().max()) > 1e-3
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_unknown_mass() -> None:
+    with pytest.raises(ValueError, match=r"^SlotUpdate: mass is 'count' but 'softplus' or 'log_odds' was expected\.$"):
+        SlotUpdate(CHANNELS, SLOTS, HEADS, mass="count")  # type: ignore[arg-type]

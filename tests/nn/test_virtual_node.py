@@ -1,0 +1,76 @@
+"""The homogeneous virtual node: pools, clones, and what it cannot do."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.nn import VirtualNode
+from mooring.nn.virtual_node import pooled_max, pooled_mean
+from support import Ragged, assert_close, assert_finite, ragged
+
+from modules import CHANNELS, build  # isort: skip
+
+
+@given(ragged(), st.booleans())
+def test_pools_are_what_their_names_say(batch: Ragged, masked: bool) -> None:
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    sources = batch.mask() if masked else torch.ones(batch.num_nodes, dtype=torch.bool)
+    mean = pooled_mean(x, index, sources=sources, num_graphs=batch.num_graphs)
+    top = pooled_max(x, index, sources=sources, log_weight=None, num_graphs=batch.num_graphs)
+    for graph in range(batch.num_graphs):
+        mine = x[(index == graph) & sources]
+        nothing = torch.zeros(CHANNELS).double()
+        assert_close(mean.content[graph, 0, 0], mine.mean(dim=0) if len(mine) else nothing)
+        assert_close(mean.total[graph, 0, 0], mine.sum(dim=0))
+        assert_close(mean.log_mass[graph, 0, 0].exp(), torch.tensor(float(len(mine))).double())
+        assert_close(top[graph], mine.amax(dim=0) if len(mine) else nothing)
+
+
+def test_the_state_is_the_papers() -> None:
+    """``z = s + MLP(s + pool)`` and a residual joint MLP of node and state."""
+    module, x = build("sum"), Ragged((7,), True, seed=1).randn(7, CHANNELS)
+    out, memory = module(x, return_state=True)
+    z = module.state + module.update(module.state + x.sum(dim=0))
+    assert_close(memory.content[0], z)
+    hidden = torch.nn.functional.gelu(module.lin_node(x) + module.lin_state(z))
+    assert_close(out, x + 0.2 * module.lin_out(hidden))
+
+
+def test_clones_stay_equal_after_training() -> None:
+    """The symmetry lemma: one initial state and shared updates leave nothing to tell copies apart."""
+    module = VirtualNode(CHANNELS, copies=3).double()
+    optimiser = torch.optim.Adam(module.parameters(), lr=0.05)
+    x, index = torch.randn(11, CHANNELS).double(), torch.arange(11) % 2
+    for _ in range(5):
+        optimiser.zero_grad()
+        module(x, index).square().sum().backward()
+        optimiser.step()
+    assert bool(module.state.any()), "the states were trained"
+    _, memory = module(x, index, return_state=True)
+    assert_close(module.state[1], module.state[0])
+    assert_close(memory.content[:, 2], memory.content[:, 0])
+
+
+def test_clones_that_start_apart_do_not_stay_equal() -> None:
+    """The control."""
+    module = VirtualNode(CHANNELS, copies=3)
+    torch.nn.init.normal_(module.state)
+    _, memory = module(torch.randn(11, CHANNELS), return_state=True)
+    assert not torch.allclose(memory.content[:, 2], memory.content[:, 0])
+
+
+@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
+def test_empty_graphs_and_masked_weights(pool: str) -> None:
+    module = VirtualNode(CHANNELS, pool=pool)  # type: ignore[arg-type]
+    x = torch.randn(5, CHANNELS, requires_grad=True)
+    weight = torch.tensor([0.0, 0.0, float("-inf"), 0.0, 0.0])
+    out = module(x, torch.tensor([0, 0, 2, 3, 3]), log_weight=weight, num_graphs=5)
+    out.sum().backward()
+    assert_finite(out, x.grad)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_unknown_pool() -> None:
+    with pytest.raises(ValueError, match=r"^VirtualNode: pool is 'median' but 'mean', 'sum' or 'max' was expected\.$"):
+        VirtualNode(CHANNELS, pool="median")  # type: ignore[arg-type]
