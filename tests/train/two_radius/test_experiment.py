@@ -51,6 +51,17 @@ def test_memory_learns_faster() -> None:
     assert (local["lr"], memory["lr"]) == (1e-4, 2e-4)
 
 
+@pytest.mark.parametrize("model", [*TwoRadiusExperiment.models, "vn-sum"])
+def test_the_paper_minibatch_reaches_every_parameter(model: str) -> None:
+    experiment = TwoRadiusExperiment(PAPER, model, 0)
+    torch.manual_seed(0)
+    net = experiment.build()
+    experiment.loss(net, experiment.train_batch(0, 0), epoch=100)[0].backward()
+    silent = {name for name, value in net.named_parameters() if value.grad is None or not value.grad.any()}
+    # The anchor's value is read only where nothing was written.
+    assert silent <= {"memory.update.anchor_value"}
+
+
 def test_loss_adds_the_weighted_count_loss() -> None:
     experiment = TwoRadiusExperiment(replace(TINY, count_warmup=1, count_ramp=2), "anchored", 0)
     torch.manual_seed(0)

@@ -74,9 +74,9 @@ def test_messages() -> None:
         OriginalExperiment(TINY, "gcn+anchord", 0)
     with pytest.raises(
         ValueError,
-        match=r"^two-radius-original: 200 steps of 64 graphs, but the training split has 7000\. Lower ",
+        match=r"^two-radius-original: 500 steps of 16 graphs, but the training split has 7000\. Lower ",
     ):
-        OriginalExperiment(replace(FULL, steps_per_epoch=200), "gcn", 0)
+        OriginalExperiment(replace(FULL, steps_per_epoch=500), "gcn", 0)
     with pytest.raises(
         ValueError, match=r"^two-radius-original: memory_blocks=5, above layers=4\. Each stands after a "
     ):
