@@ -1,4 +1,4 @@
-"""The four variants of the paper's first table, and the two other pools."""
+"""The variants of the paper's first table, the other pools, and what our own module gives with one option changed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from torch import nn
 
 from mooring.nn import SlotVirtualNode, VirtualNode
 from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.slots import SlotRival
 
 PAPER = "Marcoccia 2026"
 
@@ -30,6 +31,11 @@ def maximum(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "max")
 
 
+@register("vn-clones", title="as many equal virtual nodes as slots", paper=PAPER)
+def clones(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "mean", copies=spec.slots)
+
+
 def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
     """Our module by specification, anchored or not."""
     return SlotVirtualNode(
@@ -40,6 +46,7 @@ def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
         temperature=spec.temperature,
         address_channels=spec.address_channels,
         mass=spec.mass,
+        hidden_channels=spec.hidden_channels,
         init_std=spec.init_std,
     )
 
@@ -52,3 +59,18 @@ def cross_attn(spec: MemorySpec) -> nn.Module:
 @register("anchored", title="Anchored Cross-Attn VN", paper=PAPER)
 def anchored(spec: MemorySpec) -> nn.Module:
     return slots(spec, anchored=True)
+
+
+@register("cross-attn-global-film", title="Cross-Attn VN, one modulation for all nodes", paper=PAPER)
+def cross_attn_global_film(spec: MemorySpec) -> nn.Module:
+    return SlotRival(spec, integrate="global_film")
+
+
+@register("anchored-global-film", title="Anchored VN, one modulation for all nodes", paper=PAPER)
+def anchored_global_film(spec: MemorySpec) -> nn.Module:
+    return SlotRival(spec, anchored=True, integrate="global_film")
+
+
+@register("anchored-raw", title="Anchored VN, mass left in the content", paper=PAPER)
+def anchored_raw(spec: MemorySpec) -> nn.Module:
+    return SlotRival(spec, anchored=True, split=False)

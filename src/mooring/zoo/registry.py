@@ -25,6 +25,8 @@ class MemorySpec:
     Args:
         channels: width of the node features, in and out.
         slots, heads, temperature, address_channels, init_std, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
+        hidden_channels: hidden width of a module's own MLPs; None leaves it to the module. :func:`mooring.zoo.matched`
+            turns this knob.
     """
 
     channels: int
@@ -34,6 +36,7 @@ class MemorySpec:
     address_channels: int | None = None
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
+    hidden_channels: int | None = None
 
 
 Builder = Callable[[MemorySpec], nn.Module | None]

@@ -1,0 +1,161 @@
+"""What every rival shares: one call, checked once, in which only sources write and only targets change."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from mooring.nn import SlotMemory
+from mooring.nn.checks import check_address, check_build, check_input
+from mooring.nn.virtual_node import pooled_mean
+from mooring.ops import SlotState
+from mooring.zoo.registry import MemorySpec
+
+# How far from a whole number a multiplicity may be, relative to it: float32 logarithms come back to about 1e-6.
+WHOLE = 1e-3
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The nodes that write, or those that read, of all graphs in a batch; in any order.
+
+    Args:
+        x: their features.
+        index: their graphs.
+        num_graphs: number of graphs, empty ones included.
+        log_weight: logarithm of their multiplicities; finite.
+        address: where they are, if the task says.
+    """
+
+    x: Float[Tensor, "rows channels"]
+    index: Int[Tensor, " rows"]
+    num_graphs: int
+    log_weight: Float[Tensor, " rows"]
+    address: Float[Tensor, "rows address_channels"] | None = None
+
+    def pick(self, rows: Int[Tensor, " picked"]) -> Rows:
+        """These rows, in this order; a row may be taken more than once."""
+        return replace(
+            self,
+            x=self.x.index_select(0, rows),
+            index=self.index.index_select(0, rows),
+            log_weight=self.log_weight.index_select(0, rows),
+            address=None if self.address is None else self.address.index_select(0, rows),
+        )
+
+    def copies(self, who: str) -> Rows:
+        """Every row as often as its multiplicity says: for foreign code that has no notion of a weight."""
+        exact = self.log_weight.exp()
+        counts = exact.round()
+        wrong = (counts - exact).abs() > WHOLE * exact
+        if bool(wrong.any()):
+            raise ValueError(
+                f"{who}: log_weight means {float(exact[wrong][0]):g} copies of a node, but it writes literal copies. "
+                "Pass logarithms of whole numbers."
+            )
+        everyone = torch.arange(self.x.size(0), device=self.x.device)
+        alike = self.pick(everyone.repeat_interleave(counts.long()))
+        return replace(alike, log_weight=torch.zeros_like(alike.log_weight))
+
+    def mean(self) -> SlotState:
+        """Mean and log count of each graph's rows, of one slot and one head."""
+        return self.pooled(self.x)
+
+    def pooled(self, values: Float[Tensor, "rows width"]) -> SlotState:
+        """The same for values of the rows other than their features."""
+        return pooled_mean(values, self.index, log_weight=self.log_weight, num_graphs=self.num_graphs)
+
+
+class GlobalModule(nn.Module, ABC):
+    """Node features -> node features, in two steps that a rival fills in: ``gather`` and ``spread``.
+
+    ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong.
+
+    Args:
+        spec: widths and counts, see :class:`~mooring.zoo.MemorySpec`.
+        address: whether the module has a use for addresses; if not, they are ignored.
+    """
+
+    def __init__(self, spec: MemorySpec, *, address: bool = False) -> None:
+        super().__init__()
+        check_build(type(self).__name__, spec.channels, spec.slots, spec.heads)
+        self.channels = spec.channels
+        self.uses_address = address
+        self.address_channels = spec.address_channels
+
+    @abstractmethod
+    def gather(self, writers: Rows) -> Any:
+        """Whatever the graphs keep of their sources, for :meth:`spread`."""
+
+    @abstractmethod
+    def spread(self, readers: Rows, gathered: Any) -> Float[Tensor, "readers channels"]:
+        """New features of the targets."""
+
+    def content(self, gathered: Any) -> Tensor | None:
+        """What was gathered as ``[graphs, slots, width]``; None where nodes meet without a memory between them."""
+        return gathered if isinstance(gathered, Tensor) else None
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            reset(module)
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | None = None,
+        *,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, " nodes"] | None = None,
+        num_graphs: int | None = None,
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, SlotMemory | None]:
+        """As :class:`~mooring.nn.SlotVirtualNode`; the ``state`` of the memory is the mean and log count."""
+        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
+        if self.uses_address:
+            check_address(type(self).__name__, address, x, self.address_channels)
+        index = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
+        weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(x.dtype)
+        nodes = Rows(x, index, num_graphs, weight, address if self.uses_address else None)
+        writes = ~weight.isneginf() if sources is None else sources & ~weight.isneginf()
+        writers = nodes if bool(writes.all()) else nodes.pick(writes.nonzero().squeeze(1))
+        gathered = self.gather(writers)
+        if targets is None:
+            out = self.spread(nodes, gathered).to(x.dtype)
+        else:
+            rows = targets.nonzero().squeeze(1)
+            out = x.index_copy(0, rows, self.spread(nodes.pick(rows), gathered).to(x.dtype))
+        if not return_state:
+            return out
+        content = self.content(gathered)
+        return out, None if content is None else SlotMemory(writers.mean(), content)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels})"
+
+
+class Locate(nn.Module):
+    r"""Rows -> features that know where they are, :math:`x + W a`, as a positional encoding is added in a Transformer.
+
+    For modules that route by content only; without addresses it is the identity.
+    """
+
+    def __init__(self, spec: MemorySpec) -> None:
+        super().__init__()
+        width = spec.address_channels
+        self.lin = None if width is None else nn.Linear(width, spec.channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        reset(self.lin)
+
+    def forward(self, rows: Rows) -> Float[Tensor, "rows channels"]:
+        if self.lin is None:
+            return rows.x
+        return rows.x + self.lin(rows.address)

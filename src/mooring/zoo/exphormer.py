@@ -1,0 +1,97 @@
+"""Sparse attention along a random expander, plus global nodes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import TransformerConv
+
+from mooring.nn import SlotUpdate, SlotWrite
+from mooring.zoo.base import GlobalModule, Locate, Rows
+from mooring.zoo.registry import MemorySpec, register
+
+DEGREE = 4
+
+
+class Written(NamedTuple):
+    """The global nodes ``[graphs, slots, channels]``, and the sources, which expander edges start from."""
+
+    memory: Tensor
+    writers: Rows
+    x: Tensor
+
+
+class Expander(GlobalModule):
+    """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
+
+    Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
+    Departs: expander edges run from sources to targets, as everything here does, and a union of ``degree``
+    permutations takes the place of their random regular graph; the graph's own edges are left to the local layers;
+    global nodes are written before they are read, which in a stack takes two layers.
+
+    By its nature it is *not* equivariant: which sources a target meets depends on the order of the nodes, and on their
+    number. It is drawn once for every number of sources, so that a forward pass is a function and graphs of a batch do
+    not touch. Nor is a weight the same as copies, which would meet other nodes: an edge counts as often as its source.
+    """
+
+    def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
+        super().__init__(spec, address=True)
+        channels, hidden = spec.channels, spec.hidden_channels or 2 * spec.channels
+        self.degree = degree
+        self.locate = Locate(spec)
+        self.write = SlotWrite(channels, spec.slots, spec.heads, temperature=spec.temperature)
+        self.update = SlotUpdate(channels, spec.slots, spec.heads, anchored=False)
+        self.conv = TransformerConv((channels, channels), channels // spec.heads, spec.heads)
+        self.norm = nn.LayerNorm(channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+    def gather(self, writers: Rows) -> Written:
+        x = self.locate(writers)
+        state = self.write(x, writers.index, log_weight=writers.log_weight, num_graphs=writers.num_graphs)
+        return Written(self.update(state, self.write.slot), writers, x)
+
+    def content(self, gathered: Written) -> Tensor:
+        return gathered.memory
+
+    def spread(self, readers: Rows, gathered: Written) -> Tensor:
+        x, (memory, writers, senders) = self.locate(readers), gathered
+        slots = memory.size(1)
+        reader = torch.arange(x.size(0), device=x.device)
+        of_slots = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
+        down = torch.stack([of_slots.flatten(), reader.repeat_interleave(slots)])
+        edges = torch.cat([down, expander(writers, readers, self.degree)], dim=1)
+        met = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
+        h = self.norm(x + met)
+        out: Tensor = h + self.mlp(h)
+        return out
+
+
+def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
+    """Edges from writers to readers of the same graph: reader number r meets writer ``p(r mod n)`` for each draw p."""
+    edges = [torch.empty(2, 0, dtype=torch.long)]
+    times = writers.log_weight.exp().round().long().clamp(min=1).cpu()
+    written, read = writers.index.cpu(), readers.index.cpu()
+    for graph in range(writers.num_graphs):
+        sources, targets = ((index == graph).nonzero().squeeze(1) for index in (written, read))
+        if sources.numel() == 0 or targets.numel() == 0:
+            continue
+        draw = permutations(sources.numel(), degree)
+        chosen = sources[draw[:, torch.arange(targets.numel()) % sources.numel()]].flatten()
+        pairs = torch.stack([chosen, targets.repeat(degree)])
+        edges.append(pairs.repeat_interleave(times[chosen], dim=1))
+    return torch.cat(edges, dim=1).to(writers.index.device)
+
+
+@lru_cache(maxsize=1024)
+def permutations(size: int, degree: int) -> Tensor:
+    """``degree`` permutations, the same ones whenever a graph has ``size`` sources."""
+    generator = torch.Generator().manual_seed(size)
+    return torch.stack([torch.randperm(size, generator=generator) for _ in range(degree)])
+
+
+@register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
+def exphormer(spec: MemorySpec) -> nn.Module:
+    return Expander(spec)

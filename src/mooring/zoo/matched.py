@@ -1,0 +1,129 @@
+"""Equal budgets: every module with as many parameters as the anchored one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mooring.zoo.registry import MemorySpec, build
+
+REFERENCE = "anchored"
+# A module this close under the budget is left as it is.
+CLOSE = 0.05
+# One that stays this far above it cannot be matched.
+TOO_LARGE = 0.1
+
+
+class WithNodeMLP(nn.Module):
+    r"""A global module and a residual MLP on its targets, :math:`h + \operatorname{MLP}(h)`: room for more parameters.
+
+    It sees one node at a time. What a module knows of the graph, whether it counts, and whom it can address stay as
+    they are.
+
+    Args:
+        module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
+        channels: width of the nodes.
+        hidden: hidden width of the MLP.
+        init_std: of its last weights, as in :class:`~mooring.nn.SlotFiLM`.
+    """
+
+    def __init__(self, module: nn.Module, channels: int, hidden: int, init_std: float = 1e-3) -> None:
+        super().__init__()
+        self.module: Any = module
+        self.init_std = init_std
+        self.lin_in = nn.Linear(channels, hidden)
+        self.lin_out = nn.Linear(hidden, channels)
+        self._start()
+
+    def _start(self) -> None:
+        nn.init.normal_(self.lin_out.weight, std=self.init_std)
+        nn.init.zeros_(self.lin_out.bias)
+
+    def reset_parameters(self) -> None:
+        self.module.reset_parameters()
+        self.lin_in.reset_parameters()
+        self._start()
+
+    def forward(
+        self,
+        x: Tensor,
+        batch: Tensor | None = None,
+        *,
+        targets: Tensor | None = None,
+        return_state: bool = False,
+        **options: Any,
+    ) -> Any:
+        """As the module's own."""
+        out = self.module(x, batch, targets=targets, return_state=return_state, **options)
+        out, memory = out if return_state else (out, None)
+        more = out + self.lin_out(nn.functional.gelu(self.lin_in(out)))
+        out = more if targets is None else torch.where(targets.unsqueeze(-1), more, out)
+        return (out, memory) if return_state else out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.module}, hidden={self.lin_in.out_features})"
+
+
+def size(name: str, spec: MemorySpec) -> int:
+    """Number of parameters of a module; the caller's random numbers stay as they were.
+
+    >>> size("none", MemorySpec(channels=16)), size("vn", MemorySpec(channels=16)) > 0
+    (0, True)
+    """
+    with torch.random.fork_rng(devices=[]):
+        module = build(name, spec)
+    return 0 if module is None else count(module)
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module | None:
+    """The module called ``name`` with about as many parameters as ``budget``.
+
+    The rule, the same for all: a module that is too large gets the largest ``hidden_channels`` with which it fits; one
+    that is then more than 5 % under the budget gets a residual MLP on its targets (:class:`WithNodeMLP`) of the width
+    that fills it. ``"none"`` stays None.
+
+    Args:
+        name: as in :func:`~mooring.zoo.build`.
+        spec: see :class:`~mooring.zoo.MemorySpec`; ``hidden_channels`` is overruled where it is too large.
+        budget: number of parameters; None takes that of the anchored module.
+
+    >>> spec = MemorySpec(channels=16, slots=4)
+    >>> count(matched("vn", spec)) > 0.95 * size("anchored", spec)
+    True
+    """
+    budget = size(REFERENCE, spec) if budget is None else budget
+    if size(name, spec) > budget:
+        spec = replace(spec, hidden_channels=_largest_hidden(name, spec, budget))
+    module = build(name, spec)
+    if module is None:
+        return None
+    missing = budget - count(module)
+    hidden = round((missing - spec.channels) / (2 * spec.channels + 1))
+    if missing <= CLOSE * budget or hidden < 1:
+        return module
+    return WithNodeMLP(module, spec.channels, hidden, spec.init_std)
+
+
+def _largest_hidden(name: str, spec: MemorySpec, budget: int) -> int:
+    """The largest hidden width that fits, by bisection: sizes rise with it."""
+    low, high = 1, 2 * spec.channels
+    smallest = size(name, replace(spec, hidden_channels=1))
+    if smallest > (1 + TOO_LARGE) * budget:
+        raise ValueError(
+            f"zoo: {name!r} has at least {smallest} parameters, more than the budget of {budget} allows. "
+            "Raise the budget, or compare it with fewer slots."
+        )
+    while low < high:
+        middle = (low + high + 1) // 2
+        if size(name, replace(spec, hidden_channels=middle)) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,61 @@
+"""Graph readouts as global modules: aggregate the sources, hand the result to every target."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation, DeepSetsAggregation, DegreeScalerAggregation
+
+from mooring.zoo.base import GlobalModule, Rows
+from mooring.zoo.broadcast import JointBroadcast
+from mooring.zoo.registry import MemorySpec, register
+
+# PNA divides by the average size of a set in the training data, which a specification does not know. The constant is
+# a factor on a third of the features each, which the layer after it can undo.
+TYPICAL_SIZE = 32
+
+
+class Readout(GlobalModule):
+    """A PyG aggregation of the sources, an MLP, and the joint decoder of the homogeneous virtual node.
+
+    Departs: PyG's aggregations take no weights, so multiplicities become literal copies.
+
+    Args:
+        spec: see :class:`~mooring.zoo.MemorySpec`.
+        aggregation: called as ``aggregation(x, index, dim_size=graphs)``.
+        width: of its result.
+    """
+
+    def __init__(self, spec: MemorySpec, aggregation: Aggregation, width: int) -> None:
+        super().__init__(spec)
+        hidden = spec.hidden_channels or spec.channels
+        self.aggregation = aggregation
+        self.update = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, spec.channels))
+        self.decoder = JointBroadcast(spec.channels, spec.channels, spec.channels)
+
+    def gather(self, writers: Rows) -> Tensor:
+        copies = writers.copies(type(self).__name__)
+        pooled = self.aggregation(copies.x, copies.index, dim_size=copies.num_graphs)
+        return self.update(pooled).unsqueeze(1)
+
+    def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        out: Tensor = self.decoder(readers, gathered.squeeze(1))
+        return out
+
+
+@register("pna", title="PNA readout, broadcast", paper="Corso et al. 2020")
+def pna(spec: MemorySpec) -> nn.Module:
+    """Four aggregators, three scalers (arXiv 2004.05718); the average set size is taken to be 32."""
+    sizes = torch.zeros(TYPICAL_SIZE + 1)
+    sizes[TYPICAL_SIZE] = 1
+    scalers = ["identity", "amplification", "attenuation"]
+    aggregation = DegreeScalerAggregation(["mean", "min", "max", "std"], scalers, sizes)
+    return Readout(spec, aggregation, 12 * spec.channels)
+
+
+@register("deep-sets", title="Deep Sets readout, broadcast", paper="Zaheer et al. 2017")
+def deep_sets(spec: MemorySpec) -> nn.Module:
+    """A sum of MLPs of the nodes (arXiv 1703.06114); the MLP after the sum is that of :class:`Readout`."""
+    channels, hidden = spec.channels, spec.hidden_channels or spec.channels
+    local = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+    return Readout(spec, DeepSetsAggregation(local_nn=local), channels)

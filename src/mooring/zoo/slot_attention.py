@@ -1,0 +1,102 @@
+"""Slot Attention: nodes choose among slots, and slots are refined in rounds."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.nn import Addresses, SlotFiLM, SlotRead
+from mooring.zoo.base import GlobalModule, Rows
+from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.slot_softmax import shared_out
+
+ROUNDS = 3
+
+
+class SlotAttention(GlobalModule):
+    r"""Slots compete for nodes by a softmax over slots, which is then normalised over nodes; a GRU updates them.
+
+    .. math::
+        a_{im} = \operatorname{softmax}_m \frac{k_i^\top q_m}{\tau \sqrt d}, \qquad
+        \mu_m = \frac{\sum_i a_{im} v_i}{\sum_i a_{im}}, \qquad
+        z_m \leftarrow z' + \operatorname{MLP}(\operatorname{LN}(z')), \quad z' = \operatorname{GRU}(\mu_m, z_m)
+
+    The second normalisation loses the counts again.
+
+    Paper: Locatello et al. 2020 (arXiv 2006.15055).
+    Departs: learned initial slots, where theirs are drawn from a learned normal distribution, so that the module is a
+    function; several heads; nodes read the slots back as ours do, by :class:`~mooring.nn.SlotRead` and
+    :class:`~mooring.nn.SlotFiLM`. With addresses the assignment is fixed by them and the rounds refine content only.
+
+    Args:
+        spec: see :class:`~mooring.zoo.MemorySpec`.
+        rounds: of refinement.
+
+    An empty graph's slots are updated with a mean of zero.
+    """
+
+    def __init__(self, spec: MemorySpec, rounds: int = ROUNDS) -> None:
+        super().__init__(spec, address=True)
+        channels, hidden = spec.channels, spec.hidden_channels or spec.channels
+        self.heads, self.rounds = spec.heads, rounds
+        self.scale = 1.0 / (spec.temperature * math.sqrt(channels // spec.heads))
+        self.slot = nn.Parameter(torch.empty(spec.slots, channels))
+        self.addresses: Addresses | None = None
+        if spec.address_channels is not None:
+            dim = channels // spec.heads
+            self.addresses = Addresses(spec.address_channels, spec.slots, spec.heads, dim, spec.temperature)
+        else:
+            self.lin_query = nn.Linear(channels, channels, bias=False)
+            self.lin_key = nn.Linear(channels, channels, bias=False)
+            self.norm_slot = nn.LayerNorm(channels)
+        self.lin_value = nn.Linear(channels, channels, bias=False)
+        self.norm_x, self.norm_mlp = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.gru = nn.GRUCell(channels, channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.ReLU(), nn.Linear(hidden, channels))
+        self.read = SlotRead(
+            channels,
+            spec.slots,
+            spec.heads,
+            out_channels=hidden,
+            temperature=spec.temperature,
+            addresses=self.addresses,
+        )
+        self.integrate = SlotFiLM(channels, hidden, init_std=spec.init_std)
+        nn.init.normal_(self.slot)
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.slot)
+        super().reset_parameters()
+
+    def gather(self, writers: Rows) -> Tensor:
+        x = self.norm_x(writers.x)
+        value = self.lin_value(x).unflatten(-1, (self.heads, -1))
+        slots = self.slot.expand(writers.num_graphs, -1, -1)
+        for _ in range(self.rounds):
+            query, key = shared_out(self._scores(x, slots, writers))
+            state = ops.write(
+                query, key, value, writers.index, num_graphs=writers.num_graphs, log_weight=writers.log_weight
+            )
+            mean = state.content.flatten(-2).to(slots.dtype)
+            slots = self.gru(mean.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
+            slots = slots + self.mlp(self.norm_mlp(slots))
+        return slots
+
+    def _scores(self, x: Tensor, slots: Tensor, writers: Rows) -> Tensor:
+        if self.addresses is not None:
+            return torch.einsum("mha,na->nmh", self.addresses.table(), writers.address)
+        query = self.lin_query(self.norm_slot(slots)).unflatten(-1, (self.heads, -1)) * self.scale
+        key = self.lin_key(x).unflatten(-1, (self.heads, -1))
+        return torch.einsum("nmhd,nhd->nmh", query[writers.index], key)
+
+    def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        context = self.read(readers.x, gathered, readers.index, address=readers.address)
+        return self.integrate(readers.x, context, gathered, readers.index)
+
+
+@register("slot-attention", title=f"Slot Attention, {ROUNDS} rounds", paper="Locatello et al. 2020")
+def slot_attention(spec: MemorySpec) -> nn.Module:
+    return SlotAttention(spec)

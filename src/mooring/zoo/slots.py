@@ -1,0 +1,36 @@
+"""The frame of every rival made of slots: our virtual node, of whose four steps a rival replaces one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.nn import SlotVirtualNode
+from mooring.zoo.registry import MemorySpec
+
+
+class SlotRival(SlotVirtualNode):
+    """A :class:`~mooring.nn.SlotVirtualNode` by specification, without an anchor unless asked for.
+
+    A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; a write of
+    its own takes over ``self.write.addresses``, which the read shares.
+
+    Args:
+        spec: see :class:`~mooring.zoo.MemorySpec`.
+        options: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
+
+    >>> SlotRival(MemorySpec(channels=16, slots=4))
+    SlotRival(16, slots=4, heads=4, anchored=False)
+    """
+
+    def __init__(self, spec: MemorySpec, **options: Any) -> None:
+        options = {"anchored": False, "mass": spec.mass, **options}
+        super().__init__(
+            spec.channels,
+            spec.slots,
+            spec.heads,
+            temperature=spec.temperature,
+            address_channels=spec.address_channels,
+            hidden_channels=spec.hidden_channels,
+            init_std=spec.init_std,
+            **options,
+        )

@@ -1,0 +1,106 @@
+"""Attention that is not normalised, or whose lost cardinality is put back: ACAM and CPA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from mooring.nn import Addresses, SlotWrite
+from mooring.nn.virtual_node import pooled_mean
+from mooring.ops import SlotState
+from mooring.zoo.magnitude_update import MagnitudeUpdate
+from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.slots import SlotRival
+
+
+class SumVirtualNode(SlotRival):
+    r"""Slots that keep the unnormalised sum :math:`\sum_i e^{s_i} v_i = Z \mu`.
+
+    Paper: the ACAM tokens of NetDiff (Marcoccia et al. 2026), as our paper describes them.
+    Departs: the sum passes ``asinh`` and slots are normalised inside a residual branch only, see
+    :class:`MagnitudeUpdate`; NetDiff's own scaling is not published.
+    """
+
+    def __init__(self, spec: MemorySpec) -> None:
+        super().__init__(spec)
+        self.update = MagnitudeUpdate(spec, total=True)
+
+
+class AdditiveWrite(SlotWrite):
+    r"""Attention plus a gated plain sum, :math:`\mu + w \odot \sum_i v_i`, with :math:`w` one at first."""
+
+    def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
+        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        self.gate = nn.Parameter(torch.ones(spec.channels))
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        # The base class calls this before there is a gate.
+        if hasattr(self, "gate"):
+            nn.init.ones_(self.gate)
+
+    def forward(self, x: Tensor, batch: Tensor | None = None, **options: Any) -> SlotState:
+        state = super().forward(x, batch, **options)
+        options.pop("address", None)
+        summed = self.gate * self.lin_value(pooled_mean(x, batch, **options).total.flatten(1).to(x.dtype))
+        return SlotState(state.content + summed.view(-1, 1, *state.content.shape[2:]), state.log_mass)
+
+
+class ScaledWrite(SlotWrite):
+    r"""Attention scaled by a learned function of the set's size, :math:`\psi(n) \odot \mu`, with :math:`\psi(0) = 0`.
+
+    Departs: :math:`\psi` takes :math:`\log(1 + n)` and not :math:`n`, which would leave a small network's range.
+    """
+
+    def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
+        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        hidden = spec.hidden_channels or spec.channels
+        self.scale = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, spec.channels))
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if hasattr(self, "scale"):
+            reset(self.scale)
+
+    def forward(self, x: Tensor, batch: Tensor | None = None, **options: Any) -> SlotState:
+        state = super().forward(x, batch, **options)
+        options.pop("address", None)
+        size = torch.log1p(pooled_mean(x, batch, **options).log_mass.exp()).view(-1, 1).to(x.dtype)
+        scale: Tensor = size * self.scale(size)
+        return SlotState(state.content * scale.view(-1, 1, *state.content.shape[2:]), state.log_mass)
+
+
+class CardinalityVirtualNode(SlotRival):
+    """Slots by cardinality-preserved attention.
+
+    Paper: Zhang and Xie 2020 (arXiv 1907.02204), the additive and the scaled model.
+    Departs: their sets are neighbourhoods and ours are the sources of a graph, so all slots are told one and the same
+    size: that of the whole set, not of the part a slot attends to.
+
+    Args:
+        spec: see :class:`~mooring.zoo.MemorySpec`.
+        write: :class:`AdditiveWrite` or :class:`ScaledWrite`.
+    """
+
+    def __init__(self, spec: MemorySpec, write: type[AdditiveWrite] | type[ScaledWrite]) -> None:
+        super().__init__(spec)
+        self.write = write(spec, self.write.addresses)
+        self.update = MagnitudeUpdate(spec, total=False)
+
+
+@register("acam", title="unnormalised sum attention", paper="Marcoccia et al. 2026 (NetDiff)")
+def acam(spec: MemorySpec) -> nn.Module:
+    return SumVirtualNode(spec)
+
+
+@register("cpa-add", title="cardinality-preserved attention, additive", paper="Zhang and Xie 2020")
+def cpa_add(spec: MemorySpec) -> nn.Module:
+    return CardinalityVirtualNode(spec, AdditiveWrite)
+
+
+@register("cpa-scale", title="cardinality-preserved attention, scaled", paper="Zhang and Xie 2020")
+def cpa_scale(spec: MemorySpec) -> nn.Module:
+    return CardinalityVirtualNode(spec, ScaledWrite)

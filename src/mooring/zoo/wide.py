@@ -1,0 +1,101 @@
+"""One virtual node as wide as all slots together: raw capacity without exposed factorisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mooring.nn import GlobalFiLM
+from mooring.zoo.base import GlobalModule, Locate, Rows
+from mooring.zoo.broadcast import AddedBroadcast, JointBroadcast
+from mooring.zoo.registry import MemorySpec, register
+
+PAPER = "Marcoccia 2026, the ablation it leaves open"
+
+
+class GlobalFiLMBroadcast(GlobalFiLM):
+    """:class:`~mooring.nn.GlobalFiLM` called as the other broadcasts are."""
+
+    def forward(self, readers: Rows, state: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(readers.x, None, state.unsqueeze(1), readers.index)
+
+
+class WideVirtualNode(GlobalModule):
+    r"""Node features -> one state of width :math:`M d` -> all nodes, through a decoder that may or may not be joint.
+
+    .. math::
+        z = s + \operatorname{pool}_i \phi(h_i), \qquad \phi(h) = \operatorname{GELU}(W_2 \operatorname{GELU}(W_1 h)),
+        \qquad h_j^+ = F(h_j, z)
+
+    The map :math:`\phi` is there because a pool of linear features has rank :math:`d`, however wide. It can keep
+    sources apart in different coordinates, and a joint :math:`F` can select them: implicit addressing.
+
+    Paper: ``prop:separable``, ``eq:global-slot-film``, and "one wide VN with D = Md" of the discussion.
+    Departs: no MLP between pool and decoder: its parameters are better spent on both sides of it. With addresses,
+    :math:`\phi` sees them; the decoder sees the node, which has them from its encoder. Sums pass ``asinh``.
+
+    Args:
+        spec: see :class:`~mooring.zoo.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
+            :math:`\phi` and :math:`F`.
+        decoder: :class:`AddedBroadcast`, :class:`JointBroadcast` or :class:`GlobalFiLMBroadcast`, built.
+        total: pool by sum; else by mean.
+    """
+
+    def __init__(self, spec: MemorySpec, decoder: nn.Module, *, total: bool = False) -> None:
+        super().__init__(spec, address=True)
+        width, hidden = spec.slots * spec.channels, spec.hidden_channels or spec.channels
+        self.total = total
+        self.locate = Locate(spec)
+        self.encoder = nn.Sequential(nn.Linear(spec.channels, hidden), nn.GELU(), nn.Linear(hidden, width), nn.GELU())
+        self.state = nn.Parameter(torch.zeros(width))
+        self.decoder = decoder
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.zeros_(self.state)
+
+    def gather(self, writers: Rows) -> Tensor:
+        pooled = writers.pooled(self.encoder(self.locate(writers)))
+        kept = torch.asinh(pooled.total) if self.total else pooled.content
+        return self.state + kept.flatten(2).to(self.state.dtype)
+
+    def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        out: Tensor = self.decoder(readers, gathered.squeeze(1))
+        return out
+
+
+def added(spec: MemorySpec) -> nn.Module:
+    return AddedBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden_channels or spec.channels)
+
+
+def joint(spec: MemorySpec) -> nn.Module:
+    return JointBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden_channels or spec.channels)
+
+
+def film(spec: MemorySpec) -> nn.Module:
+    return GlobalFiLMBroadcast(spec.channels, spec.slots, spec.hidden_channels, init_std=spec.init_std)
+
+
+@register("wide-vn-add", title="wide virtual node, added to every node", paper=PAPER)
+def wide_add(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, added(spec))
+
+
+@register("wide-vn-film", title="wide virtual node, global FiLM", paper=PAPER)
+def wide_film(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, film(spec))
+
+
+@register("wide-vn-mlp", title="wide virtual node, joint MLP", paper=PAPER)
+def wide_mlp(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, joint(spec))
+
+
+@register("wide-vn-film-sum", title="wide virtual node, sum pool, global FiLM", paper=PAPER)
+def wide_film_sum(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, film(spec), total=True)
+
+
+@register("wide-vn-mlp-sum", title="wide virtual node, sum pool, joint MLP", paper=PAPER)
+def wide_mlp_sum(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, joint(spec), total=True)
