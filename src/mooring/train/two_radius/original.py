@@ -26,9 +26,8 @@ class OriginalConfig(TrainConfig):
         batch_size: Graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
         channels, layers: Width and number of convolutions.
         memory_blocks: Global modules, one after each of the first convolutions.
-        slots, heads, temperature, init_std: as in :class:`~mooring.nn.SlotVirtualNode`. With one wide head and a low
-            temperature the random addresses already tell many of 200 identifiers apart; with four narrow heads
-            training stays at chance for hundreds of steps.
+        slots, heads, temperature, init_std: as in :class:`~mooring.nn.SlotVirtualNode`. The defaults are
+            for many identifiers: addresses this sharp tell a good part of 200 apart before any training.
         stop_at: Validation accuracy at which training ends; None trains on.
     """
 
