@@ -7,8 +7,6 @@ from mooring.train import RunRequest
 SIZES = (10, 50, 100, 150, 200)
 # gcn+vn-sum with three blocks is the published virtual node.
 MODELS = {"gcn": {}, "gin": {}, "gat": {}, "gcn+vn-sum": {"memory_blocks": 3}, "gcn+anchored": {}}
-# 2,000 updates of 8 graphs, where the published runs take up to 100 epochs of 7,000 graphs: two cores' worth.
-BUDGET = {"channels": 128, "batch_size": 8, "steps_per_epoch": 100, "epochs": 20, "sizes": (7000, 200, 700)}
 
 
 def slots_for(size: int) -> int:
@@ -22,8 +20,8 @@ def requests(seeds: list[int]) -> list[RunRequest]:
             "two-radius-original",
             model,
             seed,
-            "full",
-            {**BUDGET, **extra, "num_identifiers": size, "slots": slots_for(size)},
+            "sweep",
+            {**extra, "num_identifiers": size, "slots": slots_for(size)},
             RESULTS,
         )
         for seed in seeds

@@ -136,15 +136,28 @@ def audit(
 
 @app.command()
 def bench(
-    shapes: Annotated[str, typer.Option(help="Comma-separated shapes; all by default.")] = "",
+    shapes: Annotated[
+        str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
+    ] = "",
+    sweep: Annotated[str, typer.Option(help="none compares peers; nodes and slots vary the size.")] = "none",
+    peers: Annotated[str, typer.Option(help="Comma-separated contestants beside the slots; all that suit.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
     repeats: Annotated[int, typer.Option(help="Timings of each; the smallest counts.")] = 7,
+    memory: Annotated[bool, typer.Option(help="Measure peak memory too.")] = True,
     out: Annotated[Path | None, typer.Option("--json", help="Write the record.")] = None,
 ) -> None:
     """Time slots against peers and against the bare matrix products, after the oracle has been met."""
     from mooring import bench as benching
 
-    record = benching.bench([name for name in shapes.split(",") if name], threads, repeats, console)
+    record = benching.bench(
+        parse_names(shapes),
+        threads,
+        repeats,
+        console,
+        sweep=sweep,  # type: ignore[arg-type]
+        peers=parse_names(peers),
+        memory=memory,
+    )
     if out is not None:
         write_json(out, record)
 
@@ -175,6 +188,16 @@ def report(
     if refresh:
         for path in renew(documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
+
+
+def parse_names(text: str) -> list[str]:
+    """Names between semicolons, or between commas where there are none: the name of a contestant may have a comma.
+
+    >>> parse_names("slots, bf16;ISAB"), parse_names("large,skewed")
+    (['slots, bf16', 'ISAB'], ['large', 'skewed'])
+    """
+    parts = text.split(";" if ";" in text else ",")
+    return [part.strip() for part in parts if part.strip()]
 
 
 def slug(name: str) -> str:

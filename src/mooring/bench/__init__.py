@@ -1,5 +1,7 @@
 """Speed and memory against peers and against the bare matrix products, gated on the oracle."""
 
+from mooring.bench.gate import WrongResult
 from mooring.bench.run import bench
+from mooring.bench.setting import Setting
 
-__all__ = ["bench"]
+__all__ = ["Setting", "WrongResult", "bench"]

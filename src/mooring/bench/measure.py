@@ -1,17 +1,25 @@
-"""Time and memory of one call."""
+"""Time of one call."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 
-def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The least time of each function; rounds take turns, so that a noisy moment hits all of them alike."""
+class Timing(NamedTuple):
+    """The least time counts, since noise only adds; the median over it says how noisy the machine was."""
+
+    least: float
+    median: float
+
+
+def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
+    """Time the functions; rounds take turns, so that a noisy moment hits all of them alike."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
@@ -20,22 +28,20 @@ def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict
             start = time.perf_counter()
             function()
             times[name].append(time.perf_counter() - start)
-    return {name: min(values) for name, values in times.items()}
-
-
-def spread(values: list[float]) -> float:
-    """Median over least: how noisy the machine was."""
-    return statistics.median(values) / min(values)
+    return {name: Timing(min(values), statistics.median(values)) for name, values in times.items()}
 
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
     """One training step's share, forward and backward to parameters and input, or a forward without gradients."""
+    slope: list[Tensor] = []
 
     def with_gradients() -> None:
         module.zero_grad(set_to_none=True)
         leaf = x.detach().requires_grad_()
         out = forward(leaf)
-        out.backward(torch.ones_like(out))
+        if not slope:  # what a caller hands to the backward is the caller's, in time and in memory
+            slope.append(torch.ones_like(out))
+        out.backward(slope[0])
 
     def without_gradients() -> None:
         with torch.no_grad():

@@ -1,45 +1,93 @@
-"""Peak memory of one call, in a process of its own: ``python -m mooring.bench.peak PEER NODES``."""
+"""Peak memory of one call, in a process of its own: ``python -m mooring.bench.peak REQUEST``."""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
 from mooring.bench.measure import step
-from mooring.bench.peers import PEERS
+from mooring.bench.setting import Setting
+from mooring.bench.shapes import get_shape
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def peak_bytes(peer: str, num_nodes: int, dim: int, slots: int, heads: int) -> dict[str, int]:
-    """Extra peak memory of a forward and backward on one graph, and the size of input + output + input gradient."""
-    request = json.dumps([peer, num_nodes, dim, slots, heads])
-    done = subprocess.run(
-        [sys.executable, "-m", "mooring.bench.peak", request], capture_output=True, text=True, check=True
-    )
+def extra_memory(peer: str, shape: str, setting: Setting) -> float:
+    """Extra peak memory of a forward and backward, in multiples of input + output + input gradient.
+
+    Extra is what the call adds to what its caller holds, the input and the gradient of the output. So output and
+    input gradient alone, the least there can be, are two thirds.
+    """
+    # Blocks above a megabyte go straight back to the system when freed, so that none is reused unseen.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20), "MALLOC_TRIM_THRESHOLD_": str(2**20)}
+    request = json.dumps({"peer": peer, "shape": shape, "setting": asdict(setting)})
+    command = [sys.executable, "-m", "mooring.bench.peak", request]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(
+            f"bench: measuring the memory of {peer!r} ended with {done.returncode}: {done.stderr[-500:]}"
+        )
     found: dict[str, int] = json.loads(done.stdout)
-    return found
+    return found["extra"] / found["tensors"]
 
 
-def _measure(peer: str, num_nodes: int, dim: int, slots: int, heads: int) -> dict[str, int]:
+def growth(run: Callable[[], object]) -> int:
+    """Bytes by which resident memory rises at most while ``run`` runs.
+
+    ``ru_maxrss`` alone would not do: a process inherits it from the one that started it, and it never falls. Linux
+    keeps a mark for each address space that can be put back; elsewhere the inherited one is all there is.
+    """
+    if not CLEAR.exists():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run()
+        unit = 1 if sys.platform == "darwin" else 1024
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
+    CLEAR.write_text("5")
+    before = _status("VmRSS")
+    run()
+    return _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"no {field} in {STATUS}")
+
+
+def _measure(peer: str, shape: str, setting: Setting) -> dict[str, int]:
+    # Imported here: the peers import this package's siblings, and a user of `growth` needs none of them.
+    from mooring.bench.peers import PEERS
+
     torch.set_num_threads(1)
-    module = PEERS[peer].build(dim, slots, heads)
-    forward = PEERS[peer].call(module)
+    contestant = PEERS[peer]
+    module = contestant.build(setting).to(contestant.dtype)
+    forward = contestant.call(module)
+    batch = get_shape(shape).batch()
+    num_graphs, num_nodes = int(batch[-1]) + 1, batch.numel()
+    few = batch[: min(num_nodes, 1000)]
+    x = torch.randn(num_nodes, setting.dim, dtype=contestant.dtype)
 
-    def run(nodes: int) -> None:
-        batch = torch.zeros(nodes, dtype=torch.long)
-        step(lambda x: forward(x, batch, 1), module, torch.randn(nodes, dim), backward=True)()
+    # Code, thread pools and parameter gradients are not the call's; nor is what the caller holds.
+    step(lambda part: forward(part, few, num_graphs), module, x[: few.numel()], backward=True)()
+    slope = torch.ones(contestant.output_rows(num_nodes, num_graphs), setting.dim, dtype=contestant.dtype)
 
-    run(10_000)  # code, thread pools and parameter gradients are not the call's
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run(num_nodes)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # x, the output, its gradient given to backward (ones), and the gradient of x; plus the graph ids.
-    tensors = num_nodes * dim * 4
-    return {"peak": (after - before) * 1024, "input_output_gradient": 3 * tensors, "tensor": tensors}
+    def run() -> None:
+        forward(x.requires_grad_(), batch, num_graphs).backward(slope)
+
+    extra = growth(run)
+    size = contestant.dtype.itemsize * setting.dim
+    return {"extra": extra, "tensors": (2 * num_nodes + slope.size(0)) * size}
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(*json.loads(sys.argv[1]))))
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(_measure(asked["peer"], asked["shape"], Setting(**asked["setting"]))))

@@ -11,16 +11,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GPSConv, SetTransformerAggregation
+from torch_geometric.nn import SetTransformerAggregation
 from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
+from mooring.bench.modules import DenseAttention, FlexSlots, ProjectedSlots, WriteRead
+from mooring.bench.setting import Setting
 from mooring.nn import SlotVirtualNode, VirtualNode
 
 Forward = Callable[[Tensor, Tensor, int], Tensor]
 
-# Scores a dense peer may hold at once; beyond that a shape is left out for it, and the table says so.
-MOST_SCORES = 400_000_000
+# Scores and feature numbers a peer that holds them may have; beyond that a shape is left out for it, and the record
+# says so.
+MOST_SCORES, MOST_NUMBERS = 400_000_000, 150_000_000
+FLEX_BACKWARD = "flex_attention has no backward on CPU"
 
 
 @dataclass(frozen=True)
@@ -28,58 +32,45 @@ class Peer:
     """A contestant.
 
     Args:
-        build: ``(dim, slots, heads)`` -> module.
+        build: setting -> module.
         call: how the module is called.
-        scores: ``(largest graph, graphs, slots, heads)`` -> number of attention scores held at once, for peers that
-            hold them.
+        scores: ``(largest graph, graphs, setting)`` -> number of attention scores held at once, for peers that hold
+            them.
+        dtype: of the features and the parameters.
+        compiled: made by a compiler, whose own memory would be measured along.
+        no_backward: why it can only be timed forward.
+        readout: gives one row a graph and not a node.
     """
 
     name: str
-    build: Callable[[int, int, int], nn.Module]
+    build: Callable[[Setting], nn.Module]
     call: Callable[[Any], Forward]
-    scores: Callable[[int, int, int, int], int] | None = None
+    scores: Callable[[int, int, Setting], int] | None = None
+    dtype: torch.dtype = torch.float32
+    compiled: bool = False
+    no_backward: str = ""
+    readout: bool = False
 
-    def fits(self, largest: int, graphs: int, slots: int, heads: int) -> bool:
-        return self.scores is None or self.scores(largest, graphs, slots, heads) <= MOST_SCORES
+    def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
+        """Why a shape is left out, or nothing."""
+        if self.scores is None:
+            return ""
+        scores = self.scores(largest, graphs, setting)
+        if scores > MOST_SCORES:
+            return f"left out: {scores:,} scores at once"
+        numbers = graphs * largest * setting.dim
+        return f"left out: {numbers:,} features once padded" if numbers > MOST_NUMBERS else ""
 
-
-class ProjectedSlots(nn.Module):
-    """The textbook order: project every node to keys and values, pad, call scaled_dot_product_attention twice."""
-
-    def __init__(self, dim: int, slots: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.slots = nn.Parameter(torch.randn(slots, dim))
-        self.write_key_value, self.read_query = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
-        self.write_query, self.read_key_value = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
-        self.write_out, self.read_out = nn.Linear(dim, dim), nn.Linear(dim, dim)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        key, value = (self._split(part) for part in self.write_key_value(x).chunk(2, dim=-1))
-        query = self._split(self.write_query(self.slots)).expand(x.size(0), -1, -1, -1)
-        written = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None])
-        memory = self.slots + self.write_out(written.transpose(1, 2).flatten(2))
-        key, value = (self._split(part) for part in self.read_key_value(memory).chunk(2, dim=-1))
-        read = nn.functional.scaled_dot_product_attention(self._split(self.read_query(x)), key, value)
-        return x + self.read_out(read.transpose(1, 2).flatten(2))
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
-
-
-class DenseAttention(nn.Module):
-    """GPSConv's global half alone, without a local layer: dense attention over all pairs of nodes."""
-
-    def __init__(self, dim: int, heads: int, kind: str) -> None:
-        super().__init__()
-        self.conv = GPSConv(dim, conv=None, heads=heads, norm=None, attn_type=kind)
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        return self.conv(x, torch.empty(2, 0, dtype=torch.long), batch)
+    def output_rows(self, num_nodes: int, num_graphs: int) -> int:
+        return num_graphs if self.readout else num_nodes
 
 
 def _ragged(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch, num_graphs=num_graphs)
+
+
+def _compiled(module: Any) -> Forward:
+    return _ragged(torch.compile(module, dynamic=True))
 
 
 def _dense(module: Any) -> Forward:
@@ -98,24 +89,50 @@ def _readout(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch, dim_size=num_graphs)
 
 
-def _slot_scores(largest: int, graphs: int, slots: int, heads: int) -> int:
-    return graphs * largest * slots * heads
+def _slots(setting: Setting) -> nn.Module:
+    return SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
 
 
-def _pair_scores(largest: int, graphs: int, slots: int, heads: int) -> int:
-    return graphs * largest * largest * heads
+def _film(setting: Setting) -> nn.Module:
+    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
 
 
+def _isab(setting: Setting) -> nn.Module:
+    return InducedSetAttentionBlock(setting.dim, setting.slots, heads=setting.heads)
+
+
+def _set_transformer(setting: Setting) -> nn.Module:
+    return SetTransformerAggregation(setting.dim, heads=setting.heads)
+
+
+def _slot_scores(largest: int, graphs: int, setting: Setting) -> int:
+    return graphs * largest * setting.rows
+
+
+def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
+    return graphs * largest * largest * setting.heads
+
+
+def _one_row_scores(largest: int, graphs: int, setting: Setting) -> int:
+    """Block masks are made from a mask of every slot with every node of the batch, here at most graphs x largest."""
+    return graphs * setting.slots * graphs * largest
+
+
+OURS = "slots"
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("slots", lambda d, m, h: SlotVirtualNode(d, m, h, integrate="residual"), _ragged),
-        Peer("slots, FiLM", lambda d, m, h: SlotVirtualNode(d, m, h), _ragged),
-        Peer("OGB-style VN", lambda d, m, h: VirtualNode(d, "sum"), _ragged),
-        Peer("ISAB", lambda d, m, h: InducedSetAttentionBlock(d, m, heads=h), _dense, _slot_scores),
+        Peer(OURS, _slots, _ragged),
+        Peer("slots, FiLM", _film, _ragged),
+        Peer("slots, compiled", _slots, _compiled, compiled=True),
+        Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
+        Peer("write + read", WriteRead, _ragged),
+        Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
+        Peer("ISAB", _isab, _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
-        Peer("SetTransformer", lambda d, m, h: SetTransformerAggregation(d, heads=h), _readout, _pair_scores),
-        Peer("GPSConv multihead", lambda d, m, h: DenseAttention(d, h, "multihead"), _layer, _pair_scores),
-        Peer("GPSConv performer", lambda d, m, h: DenseAttention(d, h, "performer"), _layer, _slot_scores),
+        Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_backward=FLEX_BACKWARD),
+        Peer("SetTransformer", _set_transformer, _readout, _pair_scores, readout=True),
+        Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
+        Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _slot_scores),
     )
 }

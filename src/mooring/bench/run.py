@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 
-from mooring.bench import floor
-from mooring.bench.gate import check_oracle
-from mooring.bench.measure import seconds, step
-from mooring.bench.peers import PEERS, Forward
-from mooring.bench.shapes import SHAPES
+from mooring.bench.compare import Row, compare
+from mooring.bench.nodes import PEERS_BY_SIZE, SIZES, nodes_sweep
+from mooring.bench.peers import OURS, PEERS
+from mooring.bench.setting import Setting
+from mooring.bench.shapes import SHAPES, get_shape
+from mooring.bench.sizes import sizes_sweep
+
+Sweep = Literal["none", "nodes", "slots"]
+
+ABOUT = {
+    "none": ("peers", "Slots against peers: time over the bare products, and over the slots"),
+    "nodes": ("nodes", "Cost against the number of nodes of one graph"),
+    "slots": ("slots", "Cost against slots, heads and width"),
+}
+CAPTION = (
+    "Ratios of least times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
+    "the bare matrix products and one copy of the features. Extra memory is what a training call adds to the input and "
+    "output gradient its caller holds, over the size of input, output and input gradient."
+)
 
 
 def bench(
@@ -25,89 +40,98 @@ def bench(
     repeats: int = 7,
     console: Console | None = None,
     *,
-    dim: int = 128,
-    slots: int = 16,
-    heads: int = 4,
+    sweep: Sweep = "none",
+    peers: Sequence[str] = (),
+    sizes: Sequence[int] = SIZES,
+    setting: Setting | None = None,
+    memory: bool = True,
 ) -> dict[str, Any]:
-    """Time every peer on every shape in one run, after the oracle has been met; return a record of ratios.
+    """Time contestants in one run, after the oracle has been met; return a record of ratios.
 
     Args:
-        shapes: names of :data:`~mooring.bench.shapes.SHAPES`; all if empty.
+        shapes: names of :data:`~mooring.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``; all by default, and
+            ``medium`` for a sweep over slots. A sweep over nodes has shapes of its own.
         threads: threads of every contestant.
         repeats: rounds; the least time of each contestant counts.
-        console: where the tables go as they come.
+        console: where the table goes.
+        sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
+            width.
+        peers: names of :data:`~mooring.bench.peers.PEERS`; a choice that suits the sweep by default.
+        sizes: numbers of nodes of that sweep.
+        setting: width, slots and heads; the base that a sweep over slots varies.
+        memory: also measure peak memory, which starts a process for each contestant.
+
+    Raises:
+        WrongResult: the ops do not meet the oracle; nothing was timed.
     """
-    for name in shapes:
-        if name not in SHAPES:
-            raise ValueError(f"bench: unknown shape {name!r}; the shapes are {', '.join(SHAPES)}.")
+    if sweep not in ABOUT:
+        raise ValueError(f"bench: sweep is {sweep!r} but none, nodes or slots was expected.")
+    for shape in shapes:
+        get_shape(shape)
+    default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB")}[sweep]
+    chosen = list(dict.fromkeys([OURS, *(_known(name) for name in peers or default)]))
+    setting = setting or Setting()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
+    rows: list[Row] = []
+    panels: list[dict[str, Any]] = []
     try:
-        rows = []
-        for name in shapes or SHAPES:
-            rows += _shape(name, repeats, dim, slots, heads)
-            if console is not None:
-                console.print(_table(name, [row for row in rows if row["shape"] == name]))
+        if sweep == "nodes":
+            rows, panels = nodes_sweep(sizes, chosen, setting, repeats, memory)
+        for shape in () if sweep == "nodes" else shapes or (SHAPES if sweep == "none" else ("medium",)):
+            if sweep == "none":
+                rows += compare(shape, chosen, setting, repeats, memory)
+            else:
+                rows += sizes_sweep(shape, chosen, setting, repeats)
     finally:
         torch.set_num_threads(before)
-    return {
+    name, title = ABOUT[sweep]
+    record = {
         "schema": 1,
         "kind": "bench",
-        "settings": {"dim": dim, "slots": slots, "heads": heads, "threads": threads, "repeats": repeats},
-        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "versions": {"torch": torch.__version__},
+        "name": name,
+        "title": title,
+        "caption": CAPTION,
+        "machine": f"{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}",
+        "settings": {**vars(setting), "threads": threads, "repeats": repeats},
+        "versions": {package: version(package) for package in ("mooring", "torch", "torch_geometric")},
+        "shapes": {shape: get_shape(shape).about for shape in dict.fromkeys(r["shape"] for r in rows if "shape" in r)},
         "rows": rows,
+        "series": panels,
     }
+    if console is not None:
+        console.print(table(record))
+    return record
 
 
-def _shape(name: str, repeats: int, dim: int, slots: int, heads: int) -> list[dict[str, Any]]:
-    batch = SHAPES[name].batch()
-    error = check_oracle(batch)
-    num_graphs = int(batch[-1]) + 1
-    largest = int(torch.bincount(batch).max())
-    x = torch.randn(batch.numel(), dim)
-    rows = []
-    for backward in (False, True):
-        functions: dict[str, Callable[[], object]] = {
-            "floor: products": floor.products(batch.numel(), dim, slots * heads, backward),
-            "floor: copy": floor.copy(batch.numel(), dim),
-        }
-        for peer in PEERS.values():
-            if peer.fits(largest, num_graphs, slots, heads):
-                module = peer.build(dim, slots, heads).train()
-                forward = peer.call(module)
-                functions[peer.name] = step(partial(_call, forward, batch, num_graphs), module, x, backward=backward)
-        times = seconds(functions, repeats)
-        least = times["floor: products"] + times["floor: copy"]
-        for contestant, time in times.items():
-            rows.append(
-                {
-                    "shape": name,
-                    "about": SHAPES[name].about,
-                    "pass": "forward+backward" if backward else "forward",
-                    "peer": contestant,
-                    "times_floor": time / least,
-                    "times_slots": time / times["slots"],
-                    "oracle_error": error,
-                }
-            )
-    return rows
+def table(record: dict[str, Any]) -> Table:
+    """The rows of a record as they will stand in a report."""
+    fields = list(dict.fromkeys(field for row in record["rows"] for field in row))
+    shown = Table(title=record["title"], title_justify="left", caption=record["caption"], caption_justify="left")
+    for field in fields:
+        shown.add_column(field.replace("_", " "), overflow="fold")
+    for row in record["rows"]:
+        shown.add_row(*(_text(row.get(field)) for field in fields))
+    return shown
 
 
-def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor:
-    return forward(x, batch, num_graphs)
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"{name}: {SHAPES[name].about}", title_justify="left")
-    for column in ("", "forward / floor", "fwd+bwd / floor", "forward / slots", "fwd+bwd / slots"):
-        table.add_column(column, justify="left" if not column else "right")
-    for peer in dict.fromkeys(row["peer"] for row in rows):
-        found = {row["pass"]: row for row in rows if row["peer"] == peer}
-        cells = [
-            f"{found[which][key]:.2f}"
-            for key in ("times_floor", "times_slots")
-            for which in ("forward", "forward+backward")
-        ]
-        table.add_row(peer, *cells)
-    return table
+def _known(name: str) -> str:
+    if name in PEERS:
+        return name
+    close = get_close_matches(name, PEERS, n=1)
+    raise ValueError(
+        f"bench: unknown peer {name!r}; "
+        + (f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PEERS)}.")
+    )
+
+
+def _processor() -> str:
+    """The processor's own name where the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

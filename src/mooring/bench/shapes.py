@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,3 +40,20 @@ SHAPES = {
         Shape("large", "one graph of 200,000 nodes", lambda g: torch.tensor([200_000])),
     )
 }
+
+
+def get_shape(name: str) -> Shape:
+    """One of :data:`SHAPES`, or equal graphs written as ``graphs x nodes``.
+
+    >>> get_shape("3x5").batch().tolist()
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
+    """
+    if name in SHAPES:
+        return SHAPES[name]
+    equal = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
+    if equal is None:
+        raise ValueError(
+            f"bench: unknown shape {name!r}; expected {', '.join(SHAPES)}, or equal graphs as in 8x2000 (8 of 2,000)."
+        )
+    graphs, nodes = int(equal[1]), int(equal[2])
+    return Shape(name, f"{graphs:,} graphs of {nodes:,} nodes", lambda g: torch.full((graphs,), nodes))

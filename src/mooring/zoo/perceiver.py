@@ -12,7 +12,7 @@ from mooring.zoo.slots import SlotRival
 
 
 class LatentUpdate(SlotUpdate):
-    r"""The Cross-Attn VN's update, then self-attention of the slots: :math:`Z + \operatorname{MHA}(\operatorname{LN} Z)`."""
+    r"""Cross-Attn update, then self-attention of the slots: :math:`Z + \operatorname{MHA}(\operatorname{LN} Z)`."""
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(

@@ -17,7 +17,7 @@ class GlobalFiLMBroadcast(GlobalFiLM):
     """:class:`~mooring.nn.GlobalFiLM` called as the other broadcasts are."""
 
     def forward(self, readers: Rows, state: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(readers.x, None, state.unsqueeze(1), readers.index)
+        return super().forward(readers.x, None, state.unflatten(-1, (-1, readers.x.size(-1))), readers.index)
 
 
 class WideVirtualNode(GlobalModule):

@@ -19,7 +19,7 @@ class LinkConfig(LinkSettings, TrainConfig):
         channels: Width of node vectors and memory.
         blocks: Memory modules, each followed by a node MLP.
         hidden: Hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
-        slots, heads, init_std: Of the slot memories.
+        slots, heads, temperature, init_std: Of the slot memories.
         waves: Fourier features of a point.
         warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
     """
@@ -35,6 +35,7 @@ class LinkConfig(LinkSettings, TrainConfig):
     hidden: int = 64
     slots: int = 16
     heads: int = 4
+    temperature: float = 1.0
     init_std: float = 0.02
     waves: int = 16
     warmup_epochs: float = 1.0

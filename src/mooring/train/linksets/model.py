@@ -35,7 +35,9 @@ class LinkNet(nn.Module):
     def __init__(self, config: LinkConfig, memory: str, hidden: int) -> None:
         super().__init__()
         channels = config.channels
-        spec = zoo.MemorySpec(channels, config.slots, config.heads, init_std=config.init_std)
+        spec = zoo.MemorySpec(
+            channels, config.slots, config.heads, temperature=config.temperature, init_std=config.init_std
+        )
         modules = [zoo.build(memory, spec) for _ in range(config.blocks)]
         self.features = NodeFeatures(config.sectors, config.reach, config.waves)
         self.encoder = nn.Sequential(

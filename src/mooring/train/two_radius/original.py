@@ -50,6 +50,8 @@ class OriginalConfig(TrainConfig):
 
 
 FULL = OriginalConfig()
+# 2,000 updates of 8 graphs: what two cores can do for every n of the published table.
+SWEEP = replace(FULL, epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
 QUICK = replace(FULL, epochs=5, steps_per_epoch=100, slots=16)
 TINY = replace(
     QUICK, epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5
@@ -71,7 +73,7 @@ class OriginalExperiment(Experiment):
 
     name: ClassVar[str] = "two-radius-original"
     config_type: ClassVar[type[TrainConfig]] = OriginalConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {"full": FULL, "quick": QUICK, "tiny": TINY}
+    presets: ClassVar[dict[str, TrainConfig]] = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
     models: ClassVar[tuple[str, ...]] = ("gcn", "gin", "gat", "gcn+vn-sum", "gcn+cross-attn", "gcn+anchored")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("label", "max")
 
