@@ -18,13 +18,18 @@ from mooring.ops._write import into, settle, shared_matmul, statistics_dtype, ta
 from mooring.ops.layout import Tile, blank_like, tiles
 
 
-def _weights(queries: Tensor, keys: Tensor, tile: Tile, groups: int) -> Tensor:
+def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
     """``[parts, graphs, length, rows]``: a softmax within each group of rows."""
-    if keys.size(1) == 1:  # one table of keys for all graphs
+    if keys.size(1) == 1:  # one table of keys for all graphs of the tile
         scores = shared_matmul(queries, keys[:, 0].transpose(1, 2))
     else:
-        scores = queries @ keys[:, tile.graphs].transpose(2, 3)
+        scores = queries @ keys.transpose(2, 3)
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
+
+
+def _of_tile(keys: Tensor, tile: Tile) -> Tensor:
+    """The keys of the tile's graphs; static ones have no graphs to pick from."""
+    return keys if keys.size(1) == 1 else tile.of_graphs(keys)
 
 
 @torch.library.custom_op("mooring::read", mutates_args=())
@@ -33,8 +38,8 @@ def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, gro
     keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
     context = blank_like(query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype), index)
     for tile in tiles(index, query.size(0), value.size(0)):
-        weights = _weights(take(query, tile), keys, tile, groups)
-        settle(into(context, tile, weights.flatten(0, 1), values[:, tile.graphs].flatten(0, 1)), context, tile)
+        weights = _weights(take(query, tile), _of_tile(keys, tile), groups)
+        settle(into(context, tile, weights.flatten(0, 1), tile.of_graphs(values).flatten(0, 1)), context, tile)
     return context
 
 
@@ -55,9 +60,10 @@ def read_backward_op(
         queries, slope = take(query, tile), take(grad_context, tile)
         if tile.padding is not None:  # padding repeats a node, whose slope must count once
             slope = slope.masked_fill(tile.padding.unsqueeze(-1), 0.0)
-        weights = _weights(queries, keys, tile, groups)
-        grad_values[:, tile.graphs] += weights.transpose(2, 3) @ slope
-        grad_weights = slope @ values[:, tile.graphs].transpose(2, 3)
+        tile_keys = _of_tile(keys, tile)
+        weights = _weights(queries, tile_keys, groups)
+        tile.add_graphs(weights.transpose(2, 3) @ slope, grad_values)
+        grad_weights = slope @ tile.of_graphs(values).transpose(2, 3)
         # d score = p (g - sum p g), the sum within each softmax.
         grad_scores = grad_weights.mul_(weights)
         within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
@@ -66,8 +72,8 @@ def read_backward_op(
             grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[:, 0])
             grad_keys[:, 0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
         else:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), keys[:, tile.graphs].flatten(0, 1))
-            grad_keys[:, tile.graphs] += grad_scores.transpose(2, 3) @ queries
+            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), tile_keys.flatten(0, 1))
+            tile.add_graphs(grad_scores.transpose(2, 3) @ queries, grad_keys)
         settle(grad_queries, grad_query, tile)
     return grad_query, grad_keys.transpose(0, 1).to(key.dtype), grad_values.transpose(0, 1).to(value.dtype)
 

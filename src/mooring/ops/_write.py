@@ -116,8 +116,9 @@ def write_op(
         running = _accumulate(None if tile.first else running, _scores(query, keys, log_weight, tile), values)
         if tile.last:
             top, mass, total = running
-            content[tile.graphs] = (total / torch.where(mass == 0, 1.0, mass).unsqueeze(-1)).transpose(0, 1)
-            log_mass[tile.graphs] = (mass.log() + top).transpose(0, 1)
+            total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
+            tile.put_graphs(total.transpose(0, 1), content)
+            tile.put_graphs((mass.log() + top).transpose(0, 1), log_mass)
     return content, log_mass
 
 
@@ -156,10 +157,10 @@ def write_backward_op(
     for tile in tiles(index, key.size(0), content.size(0)):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        slope = slopes[:, tile.graphs]
-        weights = _scores(queries, keys, log_weight, tile).sub_(floor[:, tile.graphs]).exp_()
+        slope = tile.of_graphs(slopes)
+        weights = _scores(queries, keys, log_weight, tile).sub_(tile.of_graphs(floor)).exp_()
         grad_scores = values @ slope.transpose(2, 3)
-        grad_scores.sub_(offset[:, tile.graphs]).mul_(weights)
+        grad_scores.sub_(tile.of_graphs(offset)).mul_(weights)
         grad_keys = into(grad_key, tile, grad_scores.flatten(1, 2), queries)
         if value is None:
             grad_keys.baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
