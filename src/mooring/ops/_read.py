@@ -20,10 +20,8 @@ from mooring.ops.layout import Tile, blank_like, tiles
 
 def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
     """``[parts, graphs, length, rows]``: a softmax within each group of rows."""
-    if keys.size(1) == 1:  # one table of keys for all graphs of the tile
-        scores = shared_matmul(queries, keys[:, 0].transpose(1, 2))
-    else:
-        scores = queries @ keys.transpose(2, 3)
+    one_table = keys.size(1) == 1  # for all graphs of the tile
+    scores = shared_matmul(queries, keys[:, 0].transpose(1, 2)) if one_table else queries @ keys.transpose(2, 3)
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
 
 
