@@ -51,6 +51,13 @@ class DenseAttention(GlobalModule):
         """Further arguments of the attention."""
         return {}
 
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if isinstance(self.block.attn, nn.MultiheadAttention):
+            # torch leaves an attention's output weights out of its own reset.
+            self.block.attn.out_proj.reset_parameters()
+            nn.init.zeros_(self.block.attn.out_proj.bias)
+
     def gather(self, writers: Rows) -> Sources:
         padding = Padding(writers)
         log_weight = padding.pad(writers.log_weight, fill=float("-inf"))

@@ -23,6 +23,13 @@ class InducedSetAttention(GlobalModule):
         self.locate = Locate(spec)
         self.block = InducedSetAttentionBlock(spec.channels, spec.slots, spec.heads)
 
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        # torch leaves an attention's output weights out of its own reset.
+        for half in (self.block.mab1, self.block.mab2):
+            half.attn.out_proj.reset_parameters()
+            nn.init.zeros_(half.attn.out_proj.bias)
+
     def gather(self, writers: Rows) -> Tensor:
         copies = writers.copies(type(self).__name__)
         padding = Padding(copies)

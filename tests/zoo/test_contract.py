@@ -1,0 +1,172 @@
+"""What every module of the zoo keeps, whatever is inside: the interface of our virtual nodes."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from mooring import zoo
+from support import assert_close, assert_finite
+
+from rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SPEC, Call, build, call  # isort: skip
+
+SPECS = pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
+EVERY = pytest.mark.parametrize("name", NAMES)
+
+
+@SPECS
+@EVERY
+def test_only_targets_change_and_their_features_keep_their_shape(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    targets = torch.arange(len(given.x)) % 3 != 0
+    out = given.to(module, targets=targets)
+    assert out.shape == given.x.shape
+    assert torch.equal(out[~targets], given.x[~targets])
+    assert bool((out[targets] != given.x[targets]).any(dim=1).all())
+    if name not in RANDOM_EDGES:
+        assert_close(out[targets], given.to(module)[targets])
+
+
+@SPECS
+@EVERY
+def test_only_sources_write(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    sources = torch.arange(len(given.x)) % 3 != 0
+    out = given.to(module, sources=sources)
+    moved = given.x.clone()
+    moved[~sources] += torch.randn_like(moved[~sources])
+    assert_close(Call(moved, given.batch, given.address).to(module, sources=sources)[sources], out[sources])
+    # The control: a source that moves is felt by the others.
+    moved = given.x.clone()
+    moved[1] += torch.randn_like(moved[1])
+    others = sources & (given.batch == given.batch[1]) & (torch.arange(len(given.x)) != 1)
+    felt = Call(moved, given.batch, given.address).to(module, sources=sources)
+    assert float((felt - out)[others].detach().abs().max()) > 1e-6
+
+
+@SPECS
+@pytest.mark.parametrize("name", EQUIVARIANT)
+def test_node_order_does_not_matter(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    order = torch.randperm(len(given.x))
+    assert_close(given.pick(order).to(module), given.to(module)[order])
+
+
+@pytest.mark.parametrize("name", sorted(RANDOM_EDGES))
+def test_random_edges_are_not_equivariant(name: str) -> None:
+    """A known fact of the method, so that nobody takes it for a property of the zoo."""
+    module, given = build(name), call()
+    order = torch.randperm(len(given.x))
+    deviation = (given.pick(order).to(module) - given.to(module)[order]).detach().abs().max()
+    assert float(deviation) > 1e-4
+
+
+@SPECS
+@EVERY
+def test_batch_mates_do_not_matter(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec, sizes=(7, 2, 4))
+    out = given.to(module)
+    for graph in range(3):
+        mine = (given.batch == graph).nonzero().squeeze(1)
+        alone = given.pick(mine)
+        assert_close(module(alone.x, address=alone.address), out[mine])
+
+
+@SPECS
+@pytest.mark.parametrize("name", EQUIVARIANT)
+def test_log_weight_is_a_number_of_copies(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    copies = torch.arange(len(given.x)) % 3 + 1
+    rows = torch.arange(len(given.x)).repeat_interleave(copies)
+    first = copies.cumsum(0) - copies
+    weighed = given.to(module, log_weight=copies.double().log())
+    assert_close(weighed, given.pick(rows).to(module)[first])
+
+
+@EVERY
+def test_a_weight_of_nothing_leaves_a_node_out(name: str) -> None:
+    module, given = build(name), call()
+    sources = torch.arange(len(given.x)) % 3 != 0
+    nothing = torch.where(sources, 0.0, float("-inf")).double()
+    assert_close(given.to(module, log_weight=nothing), given.to(module, sources=sources))
+
+
+@SPECS
+@EVERY
+def test_graphs_without_sources_are_finite_in_value_and_gradient(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    x = given.x.clone().requires_grad_()
+    out = Call(x, given.batch, given.address).to(module, sources=given.batch == 2)
+    out.square().sum().backward()
+    assert_finite(out, x.grad, *(p.grad for p in module.parameters() if p.grad is not None))
+    assert_finite(given.pick(torch.arange(0)).to(module), given.to(module, sources=given.batch < 0))
+
+
+@SPECS
+@EVERY
+def test_every_parameter_is_trained(name: str, spec: zoo.MemorySpec) -> None:
+    """A parameter that no gradient reaches would be counted in the budget for nothing."""
+    module, given = build(name, spec), call(spec)
+    # Half a graph without sources, so that anchor values are read too.
+    given.to(module, sources=given.batch != 0).square().sum().backward()
+    idle = [key for key, parameter in module.named_parameters() if parameter.grad is None]
+    assert idle == []
+    assert_finite(*(parameter.grad for parameter in module.parameters()))
+
+
+@EVERY
+def test_copies_and_saved_weights_give_the_same(name: str) -> None:
+    module, given = build(name), call()
+    out = given.to(module)
+    assert_close(given.to(copy.deepcopy(module)), out)
+    other = build(name, seed=1)
+    assert not torch.allclose(given.to(other), out)
+    other.load_state_dict(module.state_dict())
+    assert_close(given.to(other), out)
+
+
+@EVERY
+def test_reset_draws_every_weight_anew(name: str) -> None:
+    module, fresh = build(name), build(name, seed=1)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(7.0)
+    module.reset_parameters()  # type: ignore[operator]
+    for (key, one), other in zip(module.state_dict().items(), fresh.state_dict().values(), strict=True):
+        assert not bool((one == 7.0).all()), key
+        if one.numel() > 20:
+            assert float(one.std()) == pytest.approx(float(other.std()), rel=0.5, abs=1e-9), key
+
+
+@SPECS
+@EVERY
+def test_the_memory_can_be_looked_at(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    out, memory = given.to(module, return_state=True)
+    assert_close(out, given.to(module))
+    if name in ("transformer", "performer"):
+        assert memory is None
+    else:
+        assert memory.content.size(0) == 3  # type: ignore[attr-defined]
+        assert_finite(memory.content)  # type: ignore[attr-defined]
+
+
+@EVERY
+def test_a_wrong_width_is_named(name: str, as_users_run_it: None) -> None:
+    with pytest.raises(ValueError, match="x has width 11 but channels=12"):
+        build(name)(torch.randn(3, 11, dtype=torch.float64))
+
+
+class Forgetful(nn.Module):
+    """The control of this page: one memory for the whole batch."""
+
+    def forward(self, x: torch.Tensor, batch: torch.Tensor, **_: object) -> torch.Tensor:
+        return x + x.mean(dim=0)
+
+
+def test_a_module_that_forgets_the_batch_is_caught() -> None:
+    given = call(sizes=(7, 2, 4))
+    mine = (given.batch == 0).nonzero().squeeze(1)
+    with pytest.raises(AssertionError):
+        assert_close(Forgetful()(given.x[mine], given.batch[mine]), given.to(Forgetful())[mine])

@@ -1,0 +1,72 @@
+"""Names, titles and papers."""
+
+import pytest
+
+from mooring import zoo
+from mooring.zoo import registry
+
+# What records and tables refer to; a name once given stays.
+EXPECTED = [
+    "none",
+    "vn",
+    "vn-sum",
+    "vn-max",
+    "vn-clones",
+    "cross-attn",
+    "anchored",
+    "cross-attn-global-film",
+    "anchored-global-film",
+    "anchored-raw",
+    "vn-independent",
+    "wide-vn-add",
+    "wide-vn-film",
+    "wide-vn-mlp",
+    "wide-vn-film-sum",
+    "wide-vn-mlp-sum",
+    "lse",
+    "shared-anchor",
+    "registers",
+    "sink",
+    "acam",
+    "cpa-add",
+    "cpa-scale",
+    "gmt",
+    "slot-attention",
+    "isab",
+    "perceiver",
+    "range",
+    "transformer",
+    "performer",
+    "exphormer",
+    "pna",
+    "deep-sets",
+    "gin-sum",
+]
+
+
+def test_names_and_their_order() -> None:
+    assert zoo.names() == EXPECTED
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_entry_says_what_it_is_and_where_it_is_from(name: str) -> None:
+    entry = zoo.entry(name)
+    assert entry.title
+    assert entry.title.strip() == entry.title
+    assert any(year in entry.paper for year in map(str, range(2015, 2027)))
+
+
+def test_titles_are_distinct() -> None:
+    titles = [zoo.entry(name).title for name in zoo.names()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_a_near_miss_is_suggested() -> None:
+    with pytest.raises(ValueError, match="unknown module 'wide-vn-flim'; did you mean 'wide-vn-film'"):
+        zoo.build("wide-vn-flim", zoo.MemorySpec(8))
+
+
+def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    with pytest.raises(ValueError, match="'gmt' is registered already"):
+        zoo.register("gmt", title="another", paper="2026")(lambda spec: None)

@@ -1,0 +1,156 @@
+"""What sets single rivals apart, one claim each."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mooring import ops, zoo
+from mooring.zoo.base import Rows
+from mooring.zoo.magnitude_update import MagnitudeUpdate
+from mooring.zoo.registers import TokenWrite
+from mooring.zoo.relay import RelayRead
+from support import assert_close, assert_finite
+
+from rivals import ADDRESSED, SPEC, build, call  # isort: skip
+
+
+def test_lse_is_the_anchored_module_with_its_anchor_at_zero() -> None:
+    spec = replace(SPEC, mass="log_odds")
+    anchored, lse = build("anchored", spec), build("lse", spec, seed=1)
+    shared = {key: value for key, value in anchored.state_dict().items() if "anchor" not in key}
+    assert lse.load_state_dict(shared).missing_keys == []
+    given = call(sizes=(7, 2, 4))
+    assert_close(given.to(lse), given.to(anchored))
+    with torch.no_grad():
+        anchored.update.anchor_logit.add_(1.0)  # type: ignore[operator,union-attr]
+    assert not torch.allclose(given.to(lse), given.to(anchored))
+
+
+def test_a_shared_anchor_is_a_private_one_that_is_equal_everywhere() -> None:
+    shared, private = build("shared-anchor"), build("anchored", seed=1)
+    weights = {key: value for key, value in shared.state_dict().items() if key not in ("update.logit", "update.value")}
+    with torch.no_grad():
+        shared.update.logit.fill_(0.7)  # type: ignore[operator,union-attr]
+        private.load_state_dict(weights, strict=False)
+        private.update.anchor_logit.fill_(0.7)  # type: ignore[operator,union-attr]
+        private.update.anchor_value.copy_(shared.update.anchor_value)  # type: ignore[operator,union-attr]
+    given = call()
+    assert_close(given.to(shared), given.to(private))
+    memories = [given.to(module, return_state=True)[1] for module in (shared, private)]
+    assert_close(memories[0].anchor_weight, memories[1].anchor_weight)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
+@pytest.mark.parametrize("silent", [False, True])
+def test_tokens_are_nodes_that_every_graph_has(spec: zoo.MemorySpec, silent: bool) -> None:
+    addresses = build("cross-attn", spec).write.addresses  # type: ignore[union-attr]
+    write = TokenWrite(spec, addresses, tokens=2, silent=silent).double()  # type: ignore[arg-type]
+    given = call(spec, sizes=(7,))
+    state = write(given.x, address=given.address)
+    x = torch.cat([given.x, write.token])
+    address = None if given.address is None else torch.cat([given.address, write.token_address])
+    everyone = super(TokenWrite, write).forward(x, address=address)
+    assert_close(state.log_mass, everyone.log_mass)
+    if silent:
+        nodes = super(TokenWrite, write).forward(given.x, address=given.address)
+        assert_close(state.content, nodes.content * (nodes.log_mass - state.log_mass).exp().unsqueeze(-1))
+    else:
+        assert_close(state.content, everyone.content)
+
+
+def test_a_sink_can_be_turned_off_and_then_nothing_counts() -> None:
+    """The control of the claim that tokens act as anchors: far below every score, they leave a blind module."""
+    module, given = build("sink", ADDRESSED), call(ADDRESSED, sizes=(7,))
+    twice = given.pick(torch.arange(7).repeat(2))
+    assert float((twice.to(module)[:7] - given.to(module)).detach().abs().max()) > 1e-3
+    with torch.no_grad():
+        table = module.write.addresses.table()[:, 0]  # type: ignore[operator,union-attr]
+        module.write.addresses.slot[:, 1:] = module.write.addresses.slot[:, :1]  # type: ignore[index,union-attr]
+        module.write.addresses.weight[1:] = module.write.addresses.weight[:1]  # type: ignore[index,union-attr]
+        away = torch.linalg.lstsq(table, torch.full((5, 1), -1e3, dtype=torch.float64)).solution.T
+        module.write.token_address.copy_(away)  # type: ignore[operator,union-attr]
+    assert_close(twice.to(module)[:7], given.to(module))
+
+
+def test_the_self_loop_is_one_more_slot() -> None:
+    read, given = RelayRead(SPEC, None, 11).double(), call(sizes=(7,))
+    memory = torch.randn(1, 5, 12, dtype=torch.float64)
+    query, key = read.score_parts(given.x, memory, None)
+    weights = ops.read_weights(query, key)
+    assert weights.shape == (7, 6, 3)
+    scores = torch.einsum("nhd,mhd->nmh", query[..., :-1], key[0, :5, :, :-1])
+    assert_close(weights, torch.cat([scores, read.lin_self(given.x).unsqueeze(1)], dim=1).softmax(dim=1))
+    slots, own = (read.lin_value(rows).unflatten(-1, (3, -1)) for rows in (memory[0], given.x))
+    context = torch.einsum("nmh,mhd->nhd", weights[:, :5], slots) + weights[:, 5].unsqueeze(-1) * own
+    assert_close(read(given.x, memory), read.lin_out(context.flatten(1)))
+
+
+def test_sums_of_any_size_stay_finite() -> None:
+    update = MagnitudeUpdate(SPEC, total=True)
+    content = torch.randn(1, 5, 3, 4)
+    for log_mass in (1e4, float("-inf")):
+        assert_finite(update(ops.SlotState(content, torch.full((1, 5, 3), log_mass))))
+
+
+def test_cpa_tells_every_slot_the_size_of_the_whole_set() -> None:
+    """Moving nodes from one slot's share to another's changes nothing in what CPA is told of cardinality."""
+    module = build("cpa-scale", ADDRESSED)
+    x = torch.ones(6, 12, dtype=torch.float64)
+    # With equal values the content of every slot is the same, whatever it attends to; only sizes could differ.
+    states = [module.write(x, address=torch.randn(6, 7, dtype=torch.float64)) for _ in range(2)]  # type: ignore[operator]
+    assert_close(states[0].content, states[1].content)
+    fewer = module.write(x[:5], address=torch.randn(5, 7, dtype=torch.float64))  # type: ignore[operator]
+    assert not torch.allclose(fewer.content, states[0].content)
+
+
+def test_more_rounds_of_slot_attention_change_the_slots() -> None:
+    module, given = build("slot-attention"), call()
+    three = given.to(module)
+    module.rounds = 1  # type: ignore[assignment]
+    assert not torch.allclose(given.to(module), three)
+
+
+def test_wide_state_is_as_wide_as_all_slots() -> None:
+    memory = call().to(build("wide-vn-film"), return_state=True)[1]
+    assert memory.content.shape == (3, 1, SPEC.slots * SPEC.channels)  # type: ignore[attr-defined]
+
+
+def test_the_added_broadcast_is_separable_and_the_others_are_not() -> None:
+    """What a change of the sources does to two targets: the same with ``wide-vn-add``, by ``prop:separable``."""
+    given = call(sizes=(7,))
+    sources, targets = torch.arange(7) < 5, torch.arange(7) >= 5
+    moved = replace(given, x=given.x + sources.unsqueeze(-1))
+    for name, separable in (("wide-vn-add", True), ("wide-vn-film", False), ("wide-vn-mlp", False)):
+        module = build(name)
+        first, second = (made.to(module, sources=sources)[targets] for made in (given, moved))
+        change = (second - first).detach()
+        assert torch.allclose(change[0], change[1]) == separable, name
+
+
+def test_clones_stay_equal_and_independent_ones_do_not() -> None:
+    given = call()
+    clones, independent = (
+        given.to(build(name), return_state=True)[1].content.detach()  # type: ignore[attr-defined]
+        for name in ("vn-clones", "vn-independent")
+    )
+    assert_close(clones, clones[:, :1].expand_as(clones))
+    assert float(independent.std(dim=1).min()) > 1e-3
+
+
+def test_expander_edges_stay_inside_a_graph_and_reach_every_source() -> None:
+    from mooring.zoo.exphormer import expander
+
+    index = torch.tensor([0, 2, 2, 0, 0, 2, 2, 2])
+    x = torch.zeros(8, 1)
+    writers = Rows(x, index, 3, torch.tensor([0.0, math.log(3.0)] + 6 * [0.0]))
+    edges = expander(writers, Rows(x, index, 3, torch.zeros(8)), degree=2)
+    assert torch.equal(index[edges[0]], index[edges[1]])
+    # Permutations: every source is met twice, and one of multiplicity three six times.
+    assert torch.bincount(edges[0]).tolist() == [2, 6, 2, 2, 2, 2, 2, 2]
+
+
+def test_literal_copies_must_be_whole() -> None:
+    with pytest.raises(ValueError, match=r"InducedSetAttention: log_weight means 2.5 copies"):
+        call().to(build("isab"), log_weight=torch.full((11,), math.log(2.5), dtype=torch.float64))
