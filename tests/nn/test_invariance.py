@@ -20,7 +20,7 @@ def pick(tensors: dict[str, Tensor], nodes: Tensor) -> dict[str, Tensor]:
     return {key: tensor[nodes] for key, tensor in tensors.items()}
 
 
-@given(ragged(), NAME)
+@given(ragged(3), NAME)
 def test_node_order_does_not_matter(batch: Ragged, name: str) -> None:
     module, index, given_ = build(name), batch.index(), inputs(batch, name)
     order = torch.randperm(batch.num_nodes, generator=batch.generator())
@@ -29,7 +29,7 @@ def test_node_order_does_not_matter(batch: Ragged, name: str) -> None:
     assert_close(moved, out[order])
 
 
-@given(ragged(), NAME)
+@given(ragged(3), NAME)
 def test_batch_mates_graph_order_and_padding_do_not_matter(batch: Ragged, name: str) -> None:
     module, index, given_ = build(name), batch.index(), inputs(batch, name)
     out = module(**given_, batch=index, num_graphs=batch.num_graphs)
@@ -40,7 +40,7 @@ def test_batch_mates_graph_order_and_padding_do_not_matter(batch: Ragged, name: 
         assert_close(module(**pick(given_, mine)), out[mine])
 
 
-@given(ragged(), NAME)
+@given(ragged(3), NAME)
 def test_only_sources_write_and_only_targets_change(batch: Ragged, name: str) -> None:
     module, index, given_ = build(name), batch.index(), inputs(batch, name)
     sources, targets = batch.mask(salt=4), batch.mask(salt=5)
@@ -53,7 +53,7 @@ def test_only_sources_write_and_only_targets_change(batch: Ragged, name: str) ->
     assert_close(module(**{**given_, "x": changed}, **masks)[readers], out[readers])
 
 
-@given(ragged(max_size=5), NAME, st.integers(2, 3))
+@given(ragged(3, 5), NAME, st.integers(2, 3))
 def test_log_weight_is_a_number_of_copies(batch: Ragged, name: str, copies: int) -> None:
     module, index, given_ = build(name), batch.index(), inputs(batch, name)
     weight = torch.full((batch.num_nodes,), math.log(copies), dtype=torch.float64)

@@ -22,7 +22,7 @@ def aggregation(**kwargs: object) -> SlotAggregation:
     return SlotAggregation(CHANNELS, SLOTS, HEADS, **kwargs).double()  # type: ignore[arg-type]
 
 
-@given(ragged())
+@given(ragged(3))
 def test_each_set_is_aggregated_on_its_own_in_any_order(batch: Ragged) -> None:
     aggr, x, index = aggregation(), batch.randn(batch.num_nodes, CHANNELS), batch.index()
     out = aggr(x, index, dim_size=batch.num_graphs)
@@ -31,7 +31,7 @@ def test_each_set_is_aggregated_on_its_own_in_any_order(batch: Ragged) -> None:
         assert_close(out[group : group + 1], aggr(x[index == group], dim_size=1))
 
 
-@given(ragged())
+@given(ragged(3))
 def test_ptr_equals_index(batch: Ragged) -> None:
     aggr, x = aggregation(), batch.randn(batch.num_nodes, CHANNELS)
     sizes = torch.tensor(batch.sizes)
@@ -39,7 +39,6 @@ def test_ptr_equals_index(batch: Ragged) -> None:
     index = torch.arange(batch.num_graphs).repeat_interleave(sizes)
     expected = aggr(x, index, dim_size=batch.num_graphs)
     assert_close(aggr(x, ptr=ptr), expected)
-    assert_close(aggr(x, ptr=ptr, dim_size=batch.num_graphs), expected)
     assert_close(aggr(x, index, ptr=ptr), expected)
 
 

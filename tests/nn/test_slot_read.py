@@ -22,7 +22,7 @@ def read(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotRead:
     return SlotRead(CHANNELS, SLOTS, HEADS, out_channels=OUT, temperature=0.5, addresses=addresses).to(dtype)
 
 
-@given(ragged(), st.booleans(), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
+@given(ragged(3), st.booleans(), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
 def test_absorbed_equals_plain_on_values_and_all_gradients(
     batch: Ragged, addressed: bool, masked: bool, dtype: torch.dtype
 ) -> None:

@@ -23,7 +23,7 @@ def write(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotWrite:
     return SlotWrite(CHANNELS, SLOTS, HEADS, temperature=0.5, addresses=addresses).to(dtype)
 
 
-@given(ragged(), st.booleans(), st.booleans(), st.sampled_from(DTYPES))
+@given(ragged(3), st.booleans(), st.booleans(), st.sampled_from(DTYPES))
 def test_absorbed_equals_plain_on_values_and_all_gradients(
     batch: Ragged, addressed: bool, masked: bool, dtype: torch.dtype
 ) -> None:

@@ -12,7 +12,7 @@ from support import Ragged, assert_close, assert_finite, ragged
 from modules import CHANNELS, build  # isort: skip
 
 
-@given(ragged(), st.booleans())
+@given(ragged(3), st.booleans())
 def test_pools_are_what_their_names_say(batch: Ragged, masked: bool) -> None:
     x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
     sources = batch.mask() if masked else torch.ones(batch.num_nodes, dtype=torch.bool)
