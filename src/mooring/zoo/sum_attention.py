@@ -21,7 +21,7 @@ class SumVirtualNode(SlotRival):
 
     Paper: the ACAM tokens of NetDiff (Marcoccia et al. 2026), as our paper describes them.
     Departs: the sum passes ``asinh`` and slots are normalised inside a residual branch only, see
-    :class:`MagnitudeUpdate`; NetDiff's own scaling is not published.
+    :class:`MagnitudeUpdate`; no code or settings of NetDiff's own scaling were found.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
