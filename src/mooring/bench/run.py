@@ -105,11 +105,11 @@ def bench(
 
 
 def table(record: dict[str, Any]) -> Table:
-    """The rows of a record as they will stand in a report."""
-    fields = list(dict.fromkeys(field for row in record["rows"] for field in row))
+    """The rows of a record as they will stand in a report, without columns that hold nothing."""
+    fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
     shown = Table(title=record["title"], title_justify="left", caption=record["caption"], caption_justify="left")
     for field in fields:
-        shown.add_column(field.replace("_", " "), overflow="fold")
+        shown.add_column(field.replace("_", " "), no_wrap=field == "contestant")
     for row in record["rows"]:
         shown.add_row(*(_text(row.get(field)) for field in fields))
     return shown

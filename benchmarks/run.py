@@ -1,0 +1,25 @@
+"""Measure the committed speed records: ``python benchmarks/run.py``, on a machine that does nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from mooring.bench import bench
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results" / "bench")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    for sweep in ("none", "nodes", "slots"):
+        record = bench(console=Console(width=180), sweep=sweep)
+        (out / f"{record['name']}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Peak memory is what was touched, whatever the starting process holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mooring.bench.peak import CLEAR, extra_memory, growth
+from mooring.bench.setting import Setting
+
+MEGABYTE = 2**20
+
+pytestmark = pytest.mark.skipif(not CLEAR.exists(), reason="the mark that can be put back is Linux's")
+
+
+def touch(megabytes: int) -> torch.Tensor:
+    return torch.ones(megabytes * MEGABYTE, dtype=torch.uint8)
+
+
+def test_growth_counts_touched_memory_at_its_highest() -> None:
+    def run() -> None:
+        first = touch(37)
+        del first
+        kept = [touch(29), touch(31)]
+        kept.clear()
+        torch.empty(101 * MEGABYTE, dtype=torch.uint8)  # never touched
+
+    run()
+    assert growth(run) == pytest.approx(60 * MEGABYTE, abs=5 * MEGABYTE)
+
+
+def test_an_earlier_and_higher_peak_is_not_seen() -> None:
+    touch(211)
+    assert growth(lambda: touch(53)) == pytest.approx(53 * MEGABYTE, abs=5 * MEGABYTE)
+
+
+def test_extra_memory_of_a_call_from_a_large_process() -> None:
+    held = touch(701)  # more than the other process ever has; it would hide the call if it were inherited
+    # Output and input gradient are two thirds. The write's and the read's shares of the gradient are added up: three.
+    assert 2 / 3 <= extra_memory("write + read", "1x200003", Setting(dim=64, slots=3, heads=2)) < 1.2
+    assert held.numel() == 701 * MEGABYTE
