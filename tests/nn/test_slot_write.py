@@ -62,7 +62,7 @@ def test_the_cheaper_order_is_chosen(slots: int, heads: int, channels: int, fold
     """Multiplications a node: ``2 M h c`` folded, ``2 c c + 2 M c`` projected."""
     assert absorbs(slots, heads, channels) is folded
     assert (2 * slots * heads * channels <= 2 * channels**2 + 2 * slots * channels) is folded
-    assert SlotWrite(channels, slots, heads).absorbed is folded
+    assert SlotWrite(channels, slots, heads).folds(slots * heads, 1) is folded
 
 
 def test_a_missing_address_is_named() -> None:

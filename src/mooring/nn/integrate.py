@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mooring import ops
+
 
 class SlotFiLM(nn.Module):
     r"""Node and its own context -> a modulated node.
@@ -50,8 +52,11 @@ class SlotFiLM(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
-        hidden = nn.functional.gelu(self.lin_node(x) + context)
-        return modulate(x, self.lin_film(hidden))
+        node, film = self.lin_node, self.lin_film
+        dtype = node.weight.dtype
+        with torch.autocast(x.device.type, enabled=False):
+            out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
+        return out.to(x.dtype)
 
 
 class ResidualAdd(nn.Module):
@@ -60,7 +65,7 @@ class ResidualAdd(nn.Module):
     The cheapest integration. Args: ``init_scale`` is the gain at first; zero is the identity.
     """
 
-    def __init__(self, channels: int, *, init_scale: float = 1e-3) -> None:
+    def __init__(self, channels: int, *, init_scale: float = 0.1) -> None:
         super().__init__()
         self.context_channels = channels
         self.init_scale = init_scale

@@ -49,7 +49,8 @@ class SlotRead(nn.Module):
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
-        self.absorbed = absorbs(slots, heads, channels)
+        self.slots = slots
+        self.absorbed: bool | None = None  # by cost; True or False forces an order
         self.addresses = addresses
         if addresses is None:
             self.lin_query = nn.Linear(channels, channels, bias=False)
@@ -72,16 +73,26 @@ class SlotRead(nn.Module):
         address: Float[Tensor, "nodes address_channels"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
-        query, key = self.score_parts(x, memory, address)
+        absorbed = self.folds(x.size(0), memory.size(0))
+        query, key = self.score_parts(x, memory, address, absorbed=absorbed)
         value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
-        if not self.absorbed:
+        if not absorbed:
             context = ops.read(query, key, value, batch, where=targets)
             return self.lin_out(context.flatten(1).to(x.dtype))
         weight = self.lin_out.weight.unflatten(-1, (self.heads, -1))
         value = torch.einsum("gmhd,ohd->gmho", value, weight)
         return ops.read(query, key, value, batch, where=targets, sum_heads=True).squeeze(1).to(x.dtype)
 
-    def score_parts(self, x: Tensor, memory: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
+    def folds(self, num_nodes: int, num_graphs: int) -> bool:
+        """Whether this batch is read with the projections folded into the slots."""
+        if self.absorbed is not None:
+            return self.absorbed
+        known = None if self.addresses is not None else num_nodes
+        return absorbs(self.slots, self.heads, self.channels, known, num_graphs)
+
+    def score_parts(
+        self, x: Tensor, memory: Tensor, address: Tensor | None, *, absorbed: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
         if self.addresses is not None:
             if address is None:
@@ -93,7 +104,7 @@ class SlotRead(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory) * scale).unflatten(-1, (heads, dim))
-        if self.absorbed:
+        if absorbed:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
             return x.unsqueeze(1), torch.einsum("gmhd,hdc->gmhc", key, weight)
         return self.lin_query(x).unflatten(-1, (heads, dim)), key

@@ -11,15 +11,20 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.addresses import Addresses
 from mooring.ops import SlotState
+from mooring.ops.checks import count_graphs
 
 
-def absorbs(slots: int, heads: int, channels: int) -> bool:
-    """Whether folding the projections into the slots is cheaper, per node, than projecting the node.
+def absorbs(slots: int, heads: int, channels: int, num_nodes: int | None = None, num_graphs: int = 1) -> bool:
+    """Whether folding the projections into the slots is cheaper than projecting the nodes.
 
     Folded, a node costs ``slots * heads * channels`` for each of score and content; projected, it costs
-    ``channels * channels`` for each of key and value, and then ``slots * channels``.
+    ``channels * channels`` for each of key and value, and then ``slots * channels``. And folded, a graph holds
+    ``slots * heads`` full-width rows, which pays only where it has as many nodes. Inside a compiled graph the number
+    of graphs is not known, and the first condition decides.
     """
-    return slots * (heads - 1) <= channels
+    if slots * (heads - 1) > channels:
+        return False
+    return num_nodes is None or torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
 
 
 class SlotWrite(nn.Module):
@@ -63,7 +68,8 @@ class SlotWrite(nn.Module):
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
-        self.absorbed = absorbs(slots, heads, channels)
+        self.slots = slots
+        self.absorbed: bool | None = None  # by cost; True or False forces an order
         self.addresses = addresses
         if addresses is None:
             self.slot = nn.Parameter(torch.empty(slots, channels))
@@ -89,20 +95,31 @@ class SlotWrite(nn.Module):
         log_weight: Float[Tensor, " nodes"] | None = None,
         num_graphs: int | None = None,
     ) -> SlotState:
-        query, key = self.score_parts(x, address)
+        if num_graphs is None:
+            num_graphs = 1 if batch is None else count_graphs(batch)
+        absorbed = self.folds(x.size(0), num_graphs)
+        query, key = self.score_parts(x, address, absorbed=absorbed)
         heads, dim = self.heads, self.channels // self.heads
-        if self.absorbed:
+        if absorbed:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
             value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
         state = ops.write(query, key, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=sources)
-        if not self.absorbed:
+        if not absorbed:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
         return SlotState(torch.einsum("gmhc,hdc->gmhd", state.content.to(weight.dtype), weight), state.log_mass)
 
-    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
+    def folds(self, num_nodes: int, num_graphs: int) -> bool:
+        """Whether this batch is written with the projections folded into the slots."""
+        if self.absorbed is not None:
+            return self.absorbed
+        # Scores by address are folded in any case, and values follow them.
+        known = None if self.addresses is not None else num_nodes
+        return absorbs(self.slots, self.heads, self.channels, known, num_graphs)
+
+    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool = True) -> tuple[Tensor, Tensor]:
         """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
         if self.addresses is not None:
             if address is None:
@@ -114,7 +131,7 @@ class SlotWrite(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot) * scale).unflatten(-1, (heads, dim))
-        if self.absorbed:
+        if absorbed:
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return torch.einsum("mhd,hdc->mhc", query, weight), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))

@@ -32,6 +32,8 @@ class VirtualNode(nn.Module):
         copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
             symmetry lemma), so they add nothing; kept to show it.
         scale: the paper's :math:`\epsilon`.
+        joint: let the target MLP see node and state together; False gives it the state alone, so that every node is
+            told the same.
 
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
 
@@ -41,7 +43,7 @@ class VirtualNode(nn.Module):
     torch.Size([5, 8])
     """
 
-    def __init__(self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2) -> None:
+    def __init__(self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2, joint: bool = True) -> None:
         super().__init__()
         check_build("VirtualNode", channels, copies, 1)
         if pool not in ("mean", "sum", "max"):
@@ -50,6 +52,7 @@ class VirtualNode(nn.Module):
         self.pool = pool
         self.copies = copies
         self.scale = scale
+        self.joint = joint
         self.state = nn.Parameter(torch.empty(copies, channels))
         self.update = nn.Sequential(
             nn.Linear(channels, channels),
@@ -58,8 +61,8 @@ class VirtualNode(nn.Module):
             nn.GELU(),
             nn.Linear(channels, channels),
         )
-        self.lin_node = nn.Linear(channels, channels)
-        self.lin_state = nn.Linear(channels, channels, bias=False)
+        self.lin_node = nn.Linear(channels, channels) if joint else None
+        self.lin_state = nn.Linear(channels, channels, bias=not joint)
         self.lin_out = nn.Linear(channels, channels)
         self.reset_parameters()
 
@@ -94,7 +97,8 @@ class VirtualNode(nn.Module):
         state = self.state + self.update(self.state + pooled)
         shared = self.lin_state(state.mean(dim=1))
         shared = shared[batch] if batch is not None else shared
-        out = x + self.scale * self.lin_out(nn.functional.gelu(self.lin_node(x) + shared)).to(x.dtype)
+        hidden = shared if self.lin_node is None else self.lin_node(x) + shared
+        out = x + self.scale * self.lin_out(nn.functional.gelu(hidden)).to(x.dtype)
         if targets is not None:
             out = torch.where(targets.unsqueeze(-1), out, x)
         return (out, SlotMemory(mean, state)) if return_state else out

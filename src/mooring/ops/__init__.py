@@ -4,6 +4,7 @@ Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
 from mooring.ops.distributed import all_merge
+from mooring.ops.film import film
 from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, log_surprise, merge
 from mooring.ops.stream import NodeChunk, write_stream
@@ -15,6 +16,7 @@ __all__ = [
     "all_merge",
     "anchor_weight",
     "anchored",
+    "film",
     "log_odds",
     "log_surprise",
     "merge",

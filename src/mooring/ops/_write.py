@@ -107,9 +107,10 @@ def write_op(
     dtype = statistics_dtype(key.dtype)
     query = query.to(dtype)
     width = (key if value is None else value).size(-1)
-    content = key.new_zeros(num_graphs, parts, rows, width, dtype=dtype)
+    content = key.new_empty(num_graphs, parts, rows, width, dtype=dtype)
     log_mass = key.new_full((num_graphs, parts, rows), float("-inf"), dtype=dtype)
     running: _Running | None = None
+    written = 0
     for tile in tiles(index, key.size(0), num_graphs):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
@@ -118,7 +119,10 @@ def write_op(
             top, mass, total = running
             total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
             tile.put_graphs(total.transpose(0, 1), content)
+            written += total.size(1)
             tile.put_graphs((mass.log() + top).transpose(0, 1), log_mass)
+    if written < num_graphs:
+        content.masked_fill_(log_mass.isneginf().unsqueeze(-1), 0.0)
     return content, log_mass
 
 

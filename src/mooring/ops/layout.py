@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -76,8 +77,13 @@ class Tile:
         elif self.padding is None:
             out.index_copy_(0, self.nodes, flat)
         else:
-            kept = (~self.padding).flatten().nonzero().squeeze(1)
-            out.index_copy_(0, self.nodes[kept], flat[kept])
+            out.index_copy_(0, self.nodes.index_select(0, self._kept), flat.index_select(0, self._kept))
+
+    @cached_property
+    def _kept(self) -> Tensor:
+        """Places in the flat block that are not padding."""
+        assert self.padding is not None
+        return (~self.padding).flatten().nonzero().squeeze(1)
 
 
 def blank_like(tensor: Tensor, index: Tensor | None) -> Tensor:

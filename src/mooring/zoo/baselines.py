@@ -21,6 +21,11 @@ def mean(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "mean")
 
 
+@register("vn-additive", title="virtual node, mean pool, told to all nodes alike", paper="Gilmer et al. 2017")
+def additive(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "mean", joint=False)
+
+
 @register("vn-sum", title="virtual node, sum pool, as in OGB", paper="Hu et al. 2020")
 def total(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "sum")
@@ -46,7 +51,7 @@ def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
         temperature=spec.temperature,
         address_channels=spec.address_channels,
         mass=spec.mass,
-        hidden_channels=spec.hidden_channels,
+        hidden_channels=spec.hidden_channels or spec.channels,
         init_std=spec.init_std,
     )
 

@@ -41,8 +41,10 @@ class RelayRead(SlotRead):
         if hasattr(self, "lin_self"):
             self.lin_self.reset_parameters()
 
-    def score_parts(self, x: Tensor, memory: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
-        query, key = super().score_parts(x, memory, address)
+    def score_parts(
+        self, x: Tensor, memory: Tensor, address: Tensor | None, *, absorbed: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        query, key = super().score_parts(x, memory, address, absorbed=False)
         query = torch.cat([query.expand(-1, self.heads, -1), self.lin_self(x).unsqueeze(-1)], dim=-1)
         return query, with_itself(key if key.dim() == 4 else key.unsqueeze(0))
 

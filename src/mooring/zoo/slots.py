@@ -30,7 +30,7 @@ class SlotRival(SlotVirtualNode):
             spec.heads,
             temperature=spec.temperature,
             address_channels=spec.address_channels,
-            hidden_channels=spec.hidden_channels,
+            hidden_channels=spec.hidden_channels or spec.channels,
             init_std=spec.init_std,
             **options,
         )
