@@ -43,7 +43,9 @@ class VirtualNode(nn.Module):
     torch.Size([5, 8])
     """
 
-    def __init__(self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2, joint: bool = True) -> None:
+    def __init__(
+        self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2, joint: bool = True
+    ) -> None:
         super().__init__()
         check_build("VirtualNode", channels, copies, 1)
         if pool not in ("mean", "sum", "max"):
