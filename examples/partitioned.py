@@ -55,7 +55,9 @@ class Counter(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(COLOURS, CHANNELS)
         self.conv = SAGEConv(CHANNELS, CHANNELS)
-        self.memory = SlotVirtualNode(CHANNELS, SLOTS, merge=all_merge if spread else None, init_std=0.1)
+        self.memory = SlotVirtualNode(
+            CHANNELS, SLOTS, merge=all_merge if spread else None, hidden_channels=CHANNELS, init_std=0.1
+        )
         self.head = nn.Linear(CHANNELS, 1)
 
     def forward(self, colour: Tensor, edge_index: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, and a VN that sums."""
+"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a joint decoder."""
 
 from recipe import RESULTS, main
 
@@ -11,7 +11,13 @@ def requests(seeds: list[int]) -> list[RunRequest]:
     return [
         RunRequest("two-radius", model, seed, "paper", overrides, RESULTS)
         for seed in seeds
-        for model, overrides in (("vn-sum", {}), ("mpnn", FASTER), ("vn", FASTER), ("vn-sum", FASTER))
+        for model, overrides in (
+            ("vn-joint", {}),
+            ("vn-sum", {}),
+            ("mpnn", FASTER),
+            ("vn", FASTER),
+            ("vn-sum", FASTER),
+        )
     ]
 
 

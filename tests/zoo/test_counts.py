@@ -15,6 +15,7 @@ SPEC = zoo.MemorySpec(channels=8, slots=3, heads=2, init_std=0.5)
 
 BLIND = {
     "vn",
+    "vn-joint",
     "vn-max",
     "vn-clones",
     "vn-independent",
@@ -51,7 +52,7 @@ COUNT = {
     "gin-sum",
 }
 # Proved to be of no use for a lookup: what a node receives does not depend on the node.
-SEPARABLE = {"wide-vn-add"}
+SEPARABLE = {"vn", "wide-vn-add"}
 INVARIANTS = ("permutation", "unsorted_index", "batch_mates", "padding", "empty_set", "dtypes")
 
 

@@ -9,6 +9,7 @@ from mooring.zoo import registry
 EXPECTED = [
     "none",
     "vn",
+    "vn-joint",
     "vn-sum",
     "vn-max",
     "vn-clones",

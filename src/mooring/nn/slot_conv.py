@@ -31,6 +31,7 @@ class SlotConv(nn.Module):
         memory: a virtual node of your own instead; then the remaining arguments must be absent.
         kwargs: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
 
+    >>> import torch
     >>> from torch_geometric.nn import GCNConv
     >>> layer = SlotConv(8, GCNConv(8, 8), slots=2)
     >>> layer(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]])).shape

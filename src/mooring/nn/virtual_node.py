@@ -24,7 +24,8 @@ class VirtualNode(nn.Module):
         h_j^+ = h_j + \epsilon \operatorname{MLP}([h_j, z])
 
     Paper: the VN of ``app:protocol`` (mean pool, three-layer MLP, residual target MLP with scale 0.2).
-    Departs: "residual target MLP" is read as a joint MLP of node and state, the stronger of the two readings.
+    Departs: "residual target MLP" can be read as an MLP of node and state (``joint``, here the default) or of the state
+    alone; only the second stays at chance on Two-Radius, as the paper's VN does.
 
     Args:
         channels: width of the node features, in and out.

@@ -9,6 +9,7 @@ TITLES: Mapping[str, str] = {
     "mpnn": "MPNN",
     "none": "No memory",
     "vn": "VN",
+    "vn-joint": "VN, joint MLP",
     "vn-sum": "VN, sum",
     "vn-max": "VN, max",
     "cross-attn": "Cross-Attn VN",
@@ -29,7 +30,7 @@ TITLES: Mapping[str, str] = {
 # The order rows and lines appear in, weakest first as in the paper; names outside it follow by alphabet.
 ORDER = (
     "none", "mpnn", "gcn", "gin", "sage", "gat", "transformer", "mean", "max", "pna", "sum-raw", "sum-log", "sum",
-    "vn", "vn-max", "vn-sum", "cross-attn", "anchored",
+    "vn", "vn-joint", "vn-max", "vn-sum", "cross-attn", "anchored",
 )  # fmt: skip
 
 # tab:counted, accuracy in %, seed 0: label, count, both.

@@ -16,22 +16,22 @@ def none(spec: MemorySpec) -> None:
     return None
 
 
-@register("vn", title="virtual node, mean pool", paper="Gilmer et al. 2017")
+@register("vn", title="virtual node, mean pool, told to all nodes alike", paper="Gilmer et al. 2017")
 def mean(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "mean")
-
-
-@register("vn-additive", title="virtual node, mean pool, told to all nodes alike", paper="Gilmer et al. 2017")
-def additive(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "mean", joint=False)
 
 
-@register("vn-sum", title="virtual node, sum pool, as in OGB", paper="Hu et al. 2020")
+@register("vn-joint", title="virtual node, mean pool, joint MLP of node and state", paper="Gilmer et al. 2017")
+def joint(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "mean")
+
+
+@register("vn-sum", title="virtual node, sum pool as in OGB, joint MLP", paper="Hu et al. 2020")
 def total(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "sum")
 
 
-@register("vn-max", title="virtual node, max pool", paper="Gilmer et al. 2017")
+@register("vn-max", title="virtual node, max pool, joint MLP", paper="Gilmer et al. 2017")
 def maximum(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "max")
 

@@ -70,7 +70,7 @@ def spread_over_scales(net: TwoRadiusNet) -> float:
     return float((by_identifier - by_identifier[:, :1]).abs().max())
 
 
-@pytest.mark.parametrize("model", ["mpnn", "vn", "vn-max", "cross-attn"])
+@pytest.mark.parametrize("model", ["mpnn", "vn", "vn-joint", "vn-max", "cross-attn"])
 def test_normalised_variants_are_blind_to_replication(model: str) -> None:
     assert spread_over_scales(network(model)) < 1e-12
 
