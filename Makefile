@@ -27,7 +27,7 @@ test: lint
 
 demo: install
 	$(BIN)/mooring run two-radius --preset quick
-	$(BIN)/mooring report
+	$(BIN)/mooring report runs
 
 docs: install
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[docs]'

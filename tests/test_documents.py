@@ -1,0 +1,36 @@
+"""What README and docs say comes from the records, and what they point at exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mooring.report import StaleError, refresh
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_tables_say_what_the_records_say() -> None:
+    refresh(PAGES, [ROOT / "results"], check=True)
+
+
+def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = tmp_path / "README.md"
+    page.write_text(re.sub(r"(\| Anchored [^|]*\|\s*)\d", r"\g<1>9", text), encoding="utf-8")
+    with pytest.raises(StaleError, match=r"README\.md"):
+        refresh([page], [ROOT / "results"], check=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_the_site_names_every_page() -> None:
+    named = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.M))
+    assert named == {page.name for page in (ROOT / "docs").glob("*.md")}
