@@ -23,7 +23,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
+	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
 
 demo: install
 	$(BIN)/mooring run two-radius --preset quick

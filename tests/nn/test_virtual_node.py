@@ -74,3 +74,13 @@ def test_empty_graphs_and_masked_weights(pool: str) -> None:
 def test_unknown_pool() -> None:
     with pytest.raises(ValueError, match=r"^VirtualNode: pool is 'median' but 'mean', 'sum' or 'max' was expected\.$"):
         VirtualNode(CHANNELS, pool="median")  # type: ignore[arg-type]
+
+
+def test_without_a_joint_mlp_every_node_is_told_the_same() -> None:
+    """The change is equal for all nodes of a graph; with the joint MLP, the control, it is not."""
+    x = torch.randn(7, CHANNELS, dtype=torch.float64)
+    batch = torch.tensor([0, 0, 0, 0, 1, 1, 1])
+    alike, joint = (VirtualNode(CHANNELS, joint=joint).double()(x, batch) - x for joint in (False, True))
+    assert_close(alike[:4], alike[:1].expand(4, -1))
+    assert not torch.allclose(alike[0], alike[4])
+    assert not torch.allclose(joint[:4], joint[:1].expand(4, -1))

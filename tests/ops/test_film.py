@@ -1,0 +1,54 @@
+"""Slot-FiLM in tiles equals the formula written out, on values and all gradients."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring import ops
+from support import assert_close, with_gradients
+
+NODES, CHANNELS, HIDDEN = 11, 3, 5
+SHAPES = ((NODES, CHANNELS), (NODES, HIDDEN), (HIDDEN, CHANNELS), (HIDDEN,), (2 * CHANNELS, HIDDEN), (2 * CHANNELS,))
+
+
+def written_out(x: Tensor, context: Tensor, w_n: Tensor, b_n: Tensor, w_f: Tensor, b_f: Tensor) -> Tensor:
+    gamma, beta = (torch.nn.functional.gelu(x @ w_n.T + b_n + context) @ w_f.T + b_f).chunk(2, dim=1)
+    return (1 + 0.5 * gamma.tanh()) * x + beta.tanh()
+
+
+def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in SHAPES]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("tile", [2, NODES, 8192])
+def test_equals_the_formula(monkeypatch: pytest.MonkeyPatch, tile: int, dtype: torch.dtype) -> None:
+    monkeypatch.setattr(importlib.import_module("mooring.ops.film"), "TILE", tile)
+    found, found_gradients = with_gradients(ops.film, *inputs(dtype))
+    expected, expected_gradients = with_gradients(written_out, *inputs())
+    for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
+        assert_close(one, other)
+
+
+def test_gradcheck() -> None:
+    assert torch.autograd.gradcheck(ops.film, [tensor.requires_grad_() for tensor in inputs()])
+
+
+def test_no_nodes() -> None:
+    x, context, *parameters = inputs()
+    (out,), gradients = with_gradients(ops.film, x[:0], context[:0], *parameters)
+    assert out.shape == (0, CHANNELS)
+    assert all(not gradient.any() for gradient in gradients)
+
+
+def test_the_comparison_can_fail() -> None:
+    """Without the bound on gamma the outputs differ by far more than the tolerance."""
+    x, context, w_n, b_n, w_f, b_f = inputs()
+    gamma, beta = (torch.nn.functional.gelu(x @ w_n.T + b_n + context) @ w_f.T + b_f).chunk(2, dim=1)
+    with pytest.raises(AssertionError):
+        assert_close((1 + 0.5 * gamma) * x + beta.tanh(), ops.film(x, context, w_n, b_n, w_f, b_f))
