@@ -25,7 +25,7 @@ class VirtualNode(nn.Module):
 
     Paper: the VN of ``app:protocol`` (mean pool, three-layer MLP, residual target MLP with scale 0.2).
     Departs: "residual target MLP" can be read as an MLP of node and state (``joint``, here the default) or of the state
-    alone; only the second stays at chance on Two-Radius, as the paper's VN does.
+    alone, which is the reading of our Two-Radius table.
 
     Args:
         channels: width of the node features, in and out.
