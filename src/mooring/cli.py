@@ -18,7 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console()
+# A pipe or a log has no width of its own, and tables cut to 80 columns cannot be read.
+console = Console() if sys.stdout.isatty() else Console(width=140)
 
 RUNS = Path("runs")
 RESULTS = Path("results")
