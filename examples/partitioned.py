@@ -109,11 +109,12 @@ def main() -> None:
     losses = train(arguments.nodes, arguments.steps, rank, world, verbose=rank == 0)
     held = part(0, arguments.nodes, rank, world)[0].numel()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = f"rank {rank}: {held:,} nodes, peak memory {peak:.0f} MB, loss {losses[0]:.4f} -> {losses[-1]:.4f}"
+    lines = [line] * world
     if world > 1:
-        dist.barrier()  # so that the last lines come after the losses
-    print(
-        f"rank {rank}: {held:,} nodes, peak memory {peak:.0f} MB, loss {losses[0]:.4f} -> {losses[-1]:.4f}", flush=True
-    )
+        dist.all_gather_object(lines, line)  # one process prints: the lines of two may run into each other
+    if rank == 0:
+        print("\n".join(lines), flush=True)
     if world > 1:
         dist.destroy_process_group()
 
