@@ -1,4 +1,4 @@
-"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a joint decoder."""
+"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a joint decoder, messages that are merely added."""
 
 from recipe import RESULTS, main
 
@@ -12,11 +12,12 @@ def requests(seeds: list[int]) -> list[RunRequest]:
         RunRequest("two-radius", model, seed, "paper", overrides, RESULTS)
         for seed in seeds
         for model, overrides in (
-            ("vn-joint", {}),
-            ("vn-sum", {}),
             ("mpnn", FASTER),
             ("vn", FASTER),
+            ("vn-sum", {}),
             ("vn-sum", FASTER),
+            ("mpnn-additive", {}),
+            ("vn-joint", {}),
         )
     ]
 

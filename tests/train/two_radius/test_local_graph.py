@@ -26,23 +26,32 @@ def test_shares_of_a_receiver_sum_to_one() -> None:
 
 def reference(conv: MeanConv, x: torch.Tensor, edges: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """The layer node by node, with the first map of its MLP in one piece."""
-    first = torch.cat([conv.own.weight, conv.received.weight], dim=1)
     rows = []
     for v in range(len(x)):
         mine = edges[1] == v
         senders, w = x[edges[0, mine]], weight[mine]
         mean = (w[:, None] * senders).sum(0) / w.sum() if mine.any() else torch.zeros_like(x[0])
-        rows.append(x[v] + conv.out(torch.relu(first @ torch.cat([x[v], mean]) + conv.own.bias)))
+        if conv.joint:
+            first = torch.cat([conv.own.weight, conv.received.weight], dim=1)
+            rows.append(x[v] + conv.out(torch.relu(first @ torch.cat([x[v], mean]) + conv.own.bias)))
+        elif mine.any():
+            heard = conv.out(torch.relu(conv.received(senders)))
+            rows.append(x[v] + (w[:, None] * heard).sum(0) / w.sum())
+        else:
+            rows.append(x[v])
     return torch.stack(rows)
 
 
+@pytest.mark.parametrize("joint", [True, False], ids=["joint", "additive"])
 @pytest.mark.parametrize("rendering", ["full", "collapsed"])
-def test_layers_on_the_merged_graph_give_the_states_and_gradients_of_the_plain_ones(rendering: str) -> None:
+def test_layers_on_the_merged_graph_give_the_states_and_gradients_of_the_plain_ones(
+    rendering: str, joint: bool
+) -> None:
     task = CountedTask(num_identifiers=3, max_base_count=2, scales=(1, 3), num_centres=2, rendering=rendering)  # type: ignore[arg-type]
     batch = task.batch(2, stream(0, "train"))
     kind = (batch.identifier * 5 + batch.label) * 3 + batch.role
     torch.manual_seed(0)
-    convs = [MeanConv(7).double() for _ in range(2)]
+    convs = [MeanConv(7, joint=joint).double() for _ in range(2)]
     table = torch.randn(int(kind.max()) + 1, 7, dtype=torch.float64, requires_grad=True)
     parameters = [table, *(parameter for conv in convs for parameter in conv.parameters())]
 

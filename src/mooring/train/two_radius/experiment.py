@@ -83,7 +83,8 @@ TINY = replace(
 class TwoRadiusExperiment(Experiment):
     """Every target names the label and the number of the sources that share its identifier.
 
-    Models are ``mpnn`` (no global module) and the names of :mod:`mooring.zoo`. Selection is by ``both``.
+    Models are ``mpnn`` (no global module), ``mpnn-additive`` (whose nodes merely add what they hear) and the names of
+    :mod:`mooring.zoo`. Selection is by ``both``.
 
     Paper: ``tab:counted``, ``app:protocol``.
 
@@ -101,7 +102,7 @@ class TwoRadiusExperiment(Experiment):
 
     def __init__(self, config: TwoRadiusConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
-        self.memory = "none" if model == "mpnn" else zoo.entry(model).name
+        self.memory = "none" if model in ("mpnn", "mpnn-additive") else zoo.entry(model).name
         self.task = CountedTask(
             num_identifiers=config.num_identifiers,
             max_base_count=config.max_base_count,
@@ -131,6 +132,7 @@ class TwoRadiusExperiment(Experiment):
             channels=config.channels,
             embedding_channels=config.channels,
             layers=config.layers,
+            joint=self.model != "mpnn-additive",
         )
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
@@ -161,6 +163,10 @@ class TwoRadiusExperiment(Experiment):
 
     def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
         return mean_scores(self.answers(net, "validation", epoch, self.config.validation_batches))
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        """At a validation without a mistake: ties keep the earlier epoch, so no later one could be selected."""
+        return history[-1]["both"] >= 1.0
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         """Accuracies on fresh data that had no say in the selection, and the diagnostics of ``app:protocol``."""

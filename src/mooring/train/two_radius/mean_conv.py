@@ -20,18 +20,26 @@ class MeanConv(nn.Module):
 
     Args:
         channels: Width of the states.
+        joint: False keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
+            paper does not say which it has; only the first lets a node choose from what it hears.
 
     Shapes:
         ``x [nodes, channels]`` -> ``[nodes, channels]``, nodes as in the :class:`LocalGraph`.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, *, joint: bool = True) -> None:
         super().__init__()
-        self.own = nn.Linear(channels, channels)
-        self.received = nn.Linear(channels, channels, bias=False)
+        self.joint = joint
+        if joint:
+            self.own = nn.Linear(channels, channels)
+        self.received = nn.Linear(channels, channels, bias=not joint)
         self.out = nn.Linear(channels, channels)
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: LocalGraph) -> Float[Tensor, "nodes channels"]:
         sent = self.received(x.index_select(0, graph.sender))
+        if not self.joint:
+            sent = self.out(torch.relu(sent))
         message = sent.index_select(0, graph.edge_sender) * graph.share[:, None]
+        if not self.joint:
+            return x.index_add(0, graph.edge_receiver, message)
         return x + self.out(torch.relu(self.own(x).index_add(0, graph.edge_receiver, message)))

@@ -42,6 +42,7 @@ class TwoRadiusNet(nn.Module):
         channels: Width of the states.
         embedding_channels: Width of the embeddings, hence of the address.
         layers: Local layers.
+        joint: as in :class:`MeanConv`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class TwoRadiusNet(nn.Module):
         channels: int = 128,
         embedding_channels: int = 128,
         layers: int = 3,
+        joint: bool = True,
     ) -> None:
         super().__init__()
         self.num_labels = num_labels
@@ -61,7 +63,7 @@ class TwoRadiusNet(nn.Module):
         self.label = nn.Embedding(num_labels + 1, embedding_channels)
         self.role = nn.Embedding(len(ROLES), embedding_channels)
         self.encoder = nn.Sequential(two_layers(3 * embedding_channels, channels, channels), nn.LayerNorm(channels))
-        self.convs = nn.ModuleList(MeanConv(channels) for _ in range(layers))
+        self.convs = nn.ModuleList(MeanConv(channels, joint=joint) for _ in range(layers))
         self.memory = memory
         self.label_head = two_layers(channels, channels, num_labels)
         self.count_head = None if num_counts is None else two_layers(channels, channels, num_counts)
