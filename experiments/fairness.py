@@ -1,4 +1,5 @@
-"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a joint decoder, messages that are merely added."""
+"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a VN with a joint
+decoder, and an MPNN whose messages are merely added."""
 
 from recipe import RESULTS, main
 
