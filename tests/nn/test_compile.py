@@ -1,6 +1,7 @@
 """One graph, no breaks, no recompilation once two batch sizes have been seen; equal to eager with gradients."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,9 @@ def test_compiles_to_one_graph_for_all_sizes(names: tuple[str, ...]) -> None:
     assert list(graphs) == list(names)
     # One for the first sizes seen, one for sizes that change; a third would mean that a size was baked in.
     assert all(1 <= count <= 2 for count in graphs.values()), graphs
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_inductor_lowers_a_batch_whose_number_of_graphs_it_does_not_know() -> None:
+    graphs = json.loads(run_script(WORKER, "SlotVirtualNode, inductor").splitlines()[-1])
+    assert 1 <= graphs["SlotVirtualNode, inductor"] <= 2

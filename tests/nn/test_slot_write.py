@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from mooring.nn import Addresses, SlotWrite
-from mooring.nn.slot_write import absorbs
+from mooring.nn.slot_write import folds_scores
 from mooring.ops import SlotState, reference
 from support import Ragged, assert_close, assert_same, ragged, tile_sizes
 
@@ -60,9 +60,13 @@ def test_equals_the_equations_by_the_oracle() -> None:
 )
 def test_the_cheaper_order_is_chosen(slots: int, heads: int, channels: int, folded: bool) -> None:
     """Multiplications a node: ``2 M h c`` folded, ``2 c c + 2 M c`` projected."""
-    assert absorbs(slots, heads, channels) is folded
+    assert folds_scores(slots, heads, channels) is folded
     assert (2 * slots * heads * channels <= 2 * channels**2 + 2 * slots * channels) is folded
-    assert SlotWrite(channels, slots, heads).folds(slots * heads, 1) is folded
+    module = SlotWrite(channels, slots, heads)
+    _, key = module.score_parts(torch.zeros(3, channels), None)
+    assert key.size(1) == (1 if folded else heads)
+    assert module.folds(slots * heads, 1) is folded
+    assert not module.folds(slots * heads - 1, 1)
 
 
 def test_a_missing_address_is_named() -> None:

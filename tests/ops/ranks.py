@@ -93,7 +93,7 @@ CASES = {
 
 def average_contents(state: SlotState) -> SlotState:
     """Wrong: the right mass, but every rank's content counts the same, whatever its mass."""
-    content = state.content.detach().clone()
+    content = state.content.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(content)
     return SlotState(content / dist.get_world_size(), all_merge(state).log_mass)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -79,16 +78,15 @@ class SlotRead(nn.Module):
         if not absorbed:
             context = ops.read(query, key, value, batch, where=targets)
             return self.lin_out(context.flatten(1).to(x.dtype))
-        weight = self.lin_out.weight.unflatten(-1, (self.heads, -1))
-        value = torch.einsum("gmhd,ohd->gmho", value, weight)
+        weight = self.lin_out.weight.unflatten(-1, (self.heads, -1)).transpose(0, 1)
+        value = ops.map_heads(value, weight)
         return ops.read(query, key, value, batch, where=targets, sum_heads=True).squeeze(1).to(x.dtype)
 
     def folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""
         if self.absorbed is not None:
             return self.absorbed
-        known = None if self.addresses is not None else num_nodes
-        return absorbs(self.slots, self.heads, self.channels, known, num_graphs)
+        return absorbs(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
     def score_parts(
         self, x: Tensor, memory: Tensor, address: Tensor | None, *, absorbed: bool = True
@@ -106,5 +104,5 @@ class SlotRead(nn.Module):
         key = (self.lin_key(memory) * scale).unflatten(-1, (heads, dim))
         if absorbed:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
-            return x.unsqueeze(1), torch.einsum("gmhd,hdc->gmhc", key, weight)
+            return x.unsqueeze(1), ops.map_heads(key, weight.transpose(1, 2))
         return self.lin_query(x).unflatten(-1, (heads, dim)), key

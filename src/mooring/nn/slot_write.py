@@ -14,17 +14,23 @@ from mooring.ops import SlotState
 from mooring.ops.checks import count_graphs
 
 
-def absorbs(slots: int, heads: int, channels: int, num_nodes: int | None = None, num_graphs: int = 1) -> bool:
-    """Whether folding the projections into the slots is cheaper than projecting the nodes.
+def folds_scores(slots: int, heads: int, channels: int) -> bool:
+    """Whether folding a projection of the nodes into the slots saves arithmetic.
 
-    Folded, a node costs ``slots * heads * channels`` for each of score and content; projected, it costs
-    ``channels * channels`` for each of key and value, and then ``slots * channels``. And folded, a graph holds
-    ``slots * heads`` full-width rows, which pays only where it has as many nodes. Inside a compiled graph the number
-    of graphs is not known, and the first condition decides.
+    Folded, a node costs ``slots * heads * channels``; projected, ``channels * channels`` and then ``slots * channels``.
     """
-    if slots * (heads - 1) > channels:
+    return slots * (heads - 1) <= channels
+
+
+def absorbs(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
+    """Whether to fold projections into what each graph's slots hold.
+
+    That makes ``slots * heads`` full-width rows of a graph, which pays only where it has as many nodes. Inside a
+    compiled graph the number of graphs is not known, and the arithmetic alone decides.
+    """
+    if not folds_scores(slots, heads, channels):
         return False
-    return num_nodes is None or torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
+    return torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
 
 
 class SlotWrite(nn.Module):
@@ -37,9 +43,9 @@ class SlotWrite(nn.Module):
 
     Paper: ``eq:slotread`` up to the output projection; with ``addresses``, the controlled routing of ``app:protocol``.
 
-    Where it is cheaper (see :func:`absorbs`) the projections are folded into the slots,
-    :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i`, so that no
-    ``nodes x channels x channels`` product is formed. Both orders give the same numbers.
+    Where it is cheaper the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` (see
+    :func:`folds_scores`) and :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :func:`absorbs`), so that no
+    ``nodes x channels x channels`` product is formed. All orders give the same numbers.
 
     Args:
         channels: width of the node features.
@@ -98,7 +104,7 @@ class SlotWrite(nn.Module):
         if num_graphs is None:
             num_graphs = 1 if batch is None else count_graphs(batch)
         absorbed = self.folds(x.size(0), num_graphs)
-        query, key = self.score_parts(x, address, absorbed=absorbed)
+        query, key = self.score_parts(x, address, absorbed=self.absorbed)
         heads, dim = self.heads, self.channels // self.heads
         if absorbed:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
@@ -109,17 +115,15 @@ class SlotWrite(nn.Module):
         if not absorbed:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
-        return SlotState(torch.einsum("gmhc,hdc->gmhd", state.content.to(weight.dtype), weight), state.log_mass)
+        return SlotState(ops.map_heads(state.content.to(weight.dtype), weight), state.log_mass)
 
     def folds(self, num_nodes: int, num_graphs: int) -> bool:
-        """Whether this batch is written with the projections folded into the slots."""
+        """Whether this batch is written with the value projection folded into the slots."""
         if self.absorbed is not None:
             return self.absorbed
-        # Scores by address are folded in any case, and values follow them.
-        known = None if self.addresses is not None else num_nodes
-        return absorbs(self.slots, self.heads, self.channels, known, num_graphs)
+        return absorbs(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
-    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool = True) -> tuple[Tensor, Tensor]:
+    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:
         """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
         if self.addresses is not None:
             if address is None:
@@ -131,7 +135,7 @@ class SlotWrite(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot) * scale).unflatten(-1, (heads, dim))
-        if absorbed:
+        if folds_scores(self.slots, self.heads, self.channels) if absorbed is None else absorbed:
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return torch.einsum("mhd,hdc->mhc", query, weight), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))

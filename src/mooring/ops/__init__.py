@@ -5,6 +5,7 @@ Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 
 from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
+from mooring.ops.heads import map_heads
 from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, log_surprise, merge
 from mooring.ops.stream import NodeChunk, write_stream
@@ -19,6 +20,7 @@ __all__ = [
     "film",
     "log_odds",
     "log_surprise",
+    "map_heads",
     "merge",
     "read",
     "read_weights",

@@ -25,19 +25,19 @@ def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
 
 
-def _of_tile(keys: Tensor, tile: Tile) -> Tensor:
-    """The keys of the tile's graphs; static ones have no graphs to pick from."""
-    return keys if keys.size(1) == 1 else tile.of_graphs(keys)
+def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
+    """``[graphs or 1, parts, ...]`` -> ``[parts, graphs of the tile or 1, ...]``."""
+    return (tensor if tensor.size(0) == 1 else tile.of_graphs(tensor)).transpose(0, 1)
 
 
 @torch.library.custom_op("mooring::read", mutates_args=())
 def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
     dtype = statistics_dtype(query.dtype)
-    keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
+    keys, values = key.to(dtype), value.to(dtype)
     context = blank_like(query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype), index)
     for tile in tiles(index, query.size(0), value.size(0)):
         weights = _weights(take(query, tile), _of_tile(keys, tile), groups)
-        settle(into(context, tile, weights.flatten(0, 1), tile.of_graphs(values).flatten(0, 1)), context, tile)
+        settle(into(context, tile, weights.flatten(0, 1), _of_tile(values, tile).flatten(0, 1)), context, tile)
     return context
 
 
@@ -51,7 +51,7 @@ def read_backward_op(
     grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = grad_context.dtype
-    keys, values = key.to(dtype).transpose(0, 1), value.to(dtype).transpose(0, 1)
+    keys, values = key.to(dtype), value.to(dtype)
     grad_query = blank_like(query, index)
     grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
     for tile in tiles(index, query.size(0), value.size(0)):
@@ -60,20 +60,20 @@ def read_backward_op(
             slope = slope.masked_fill(tile.padding.unsqueeze(-1), 0.0)
         tile_keys = _of_tile(keys, tile)
         weights = _weights(queries, tile_keys, groups)
-        tile.add_graphs(weights.transpose(2, 3) @ slope, grad_values)
-        grad_weights = slope @ tile.of_graphs(values).transpose(2, 3)
+        tile.add_graphs((weights.transpose(2, 3) @ slope).transpose(0, 1), grad_values)
+        grad_weights = slope @ _of_tile(values, tile).transpose(2, 3)
         # d score = p (g - sum p g), the sum within each softmax.
         grad_scores = grad_weights.mul_(weights)
         within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
         grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
-        if keys.size(1) == 1:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[:, 0])
-            grad_keys[:, 0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
+        if keys.size(0) == 1:
+            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[0])
+            grad_keys[0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
         else:
             grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), tile_keys.flatten(0, 1))
-            tile.add_graphs(grad_scores.transpose(2, 3) @ queries, grad_keys)
+            tile.add_graphs((grad_scores.transpose(2, 3) @ queries).transpose(0, 1), grad_keys)
         settle(grad_queries, grad_query, tile)
-    return grad_query, grad_keys.transpose(0, 1).to(key.dtype), grad_values.transpose(0, 1).to(value.dtype)
+    return grad_query, grad_keys.to(key.dtype), grad_values.to(value.dtype)
 
 
 @read_backward_op.register_fake

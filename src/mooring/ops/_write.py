@@ -1,11 +1,13 @@
 """The fast write: dense tiles, running statistics, scores recomputed in the backward.
 
-Everything here has the heads folded into two axes, ``parts`` and ``rows``. Heads with keys and values of their own
-are parts with a row for each slot. Heads that share keys and values (projections absorbed into the query) are rows
-of a single part, so one skinny matrix product serves all of them. With ``value=None`` the keys are the values too.
+Everything here has the heads folded into two axes, ``parts`` and ``rows``. Heads with values of their own are parts
+with a row for each slot. Heads that share keys and values (projections absorbed into the query) are rows of a single
+part, so one skinny matrix product serves all of them. Keys alone may be shared too: the query then has the rows of
+all parts, one part after the other. With ``value=None`` the keys are the values.
 
-Shapes: query ``[parts, rows, dim]``, key ``[nodes, parts, dim]``, value ``[nodes, parts, width]``, content
-``[graphs, parts, rows, width]``, log_mass ``[graphs, parts, rows]``. Nodes with ``index < 0`` are left out.
+Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key ``[nodes, parts or 1, dim]``, value
+``[nodes, parts, width]``, content ``[graphs, rows, parts, width]``, log_mass ``[graphs, rows, parts]``. Nodes with
+``index < 0`` are left out.
 
 The ops are opaque to ``torch.compile``: choosing tiles looks at the data, which a traced graph must not.
 """
@@ -60,14 +62,28 @@ def shared_matmul(block: Tensor, matrix: Tensor) -> Tensor:
     return torch.bmm(block.flatten(1, 2), matrix).unflatten(1, block.shape[1:3])
 
 
-def _scores(query: Tensor, key: Tensor, log_weight: Tensor | None, tile: Tile) -> Tensor:
+def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, tile: Tile) -> Tensor:
     """``[parts, graphs, length, rows]`` scores of one tile, ``-inf`` on padding."""
     scores = shared_matmul(key, query.transpose(1, 2))
+    if key.size(0) != parts:
+        scores = scores[0].unflatten(-1, (parts, query.size(1) // parts)).permute(2, 0, 1, 3).contiguous()
     if log_weight is not None:
         scores += tile.take(log_weight).unsqueeze(-1).to(scores.dtype)
     if tile.padding is not None:
         scores.masked_fill_(tile.padding.unsqueeze(-1), float("-inf"))
     return scores
+
+
+def _beside_scores(of_graphs: Tensor, tile: Tile) -> Tensor:
+    """``[graphs, rows, parts]`` -> ``[parts, graphs of the tile, 1, rows]``."""
+    return tile.of_graphs(of_graphs).permute(2, 0, 1).unsqueeze(2)
+
+
+def _of_keys(grad_scores: Tensor, key_parts: int) -> Tensor:
+    """``[parts, graphs, length, rows]`` -> ``[key parts, graphs * length, rows of the query]``."""
+    if grad_scores.size(0) == key_parts:
+        return grad_scores.flatten(1, 2)
+    return grad_scores.permute(1, 2, 0, 3).flatten(2).flatten(0, 1).unsqueeze(0)
 
 
 def _finite(log_mass: Tensor) -> Tensor:
@@ -99,28 +115,33 @@ def _accumulate(running: _Running | None, scores: Tensor, values: Tensor) -> _Ru
     return _Running(top, mass, total)
 
 
+def _content_axes(query: Tensor, key: Tensor, value: Tensor | None) -> tuple[int, int, int]:
+    """Parts, rows and width of the content."""
+    parts, width = (key if value is None else value).shape[1:]
+    return parts, query.size(0) * query.size(1) // parts, width
+
+
 @torch.library.custom_op("mooring::write", mutates_args=())
 def write_op(
     query: Tensor, key: Tensor, value: Tensor | None, index: Tensor | None, log_weight: Tensor | None, num_graphs: int
 ) -> tuple[Tensor, Tensor]:
-    parts, rows, _ = query.shape
+    parts, rows, width = _content_axes(query, key, value)
     dtype = statistics_dtype(key.dtype)
     query = query.to(dtype)
-    width = (key if value is None else value).size(-1)
-    content = key.new_empty(num_graphs, parts, rows, width, dtype=dtype)
-    log_mass = key.new_full((num_graphs, parts, rows), float("-inf"), dtype=dtype)
+    content = key.new_empty(num_graphs, rows, parts, width, dtype=dtype)
+    log_mass = key.new_full((num_graphs, rows, parts), float("-inf"), dtype=dtype)
     running: _Running | None = None
     written = 0
     for tile in tiles(index, key.size(0), num_graphs):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        running = _accumulate(None if tile.first else running, _scores(query, keys, log_weight, tile), values)
+        running = _accumulate(None if tile.first else running, _scores(query, keys, parts, log_weight, tile), values)
         if tile.last:
             top, mass, total = running
             total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
-            tile.put_graphs(total.transpose(0, 1), content)
+            tile.put_graphs(total.permute(1, 2, 0, 3), content)
             written += total.size(1)
-            tile.put_graphs((mass.log() + top).transpose(0, 1), log_mass)
+            tile.put_graphs((mass.log() + top).permute(1, 2, 0), log_mass)
     if written < num_graphs:
         content.masked_fill_(log_mass.isneginf().unsqueeze(-1), 0.0)
     return content, log_mass
@@ -131,8 +152,8 @@ def _(
     query: Tensor, key: Tensor, value: Tensor | None, index: Tensor | None, log_weight: Tensor | None, num_graphs: int
 ) -> tuple[Tensor, Tensor]:
     dtype = statistics_dtype(key.dtype)
-    width = (key if value is None else value).size(-1)
-    shape = (num_graphs, query.size(0), query.size(1))
+    parts, rows, width = _content_axes(query, key, value)
+    shape = (num_graphs, rows, parts)
     return key.new_empty((*shape, width), dtype=dtype), key.new_empty(shape, dtype=dtype)
 
 
@@ -155,23 +176,23 @@ def write_backward_op(
     grad_value = key.new_empty(0) if value is None else blank_like(value, index)
     grad_log_weight = key.new_empty(0) if log_weight is None else blank_like(log_weight, index)
     # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
-    offset = ((grad_content * content).sum(dim=-1) - grad_log_mass).transpose(0, 1).unsqueeze(2)
-    floor = _finite(log_mass).transpose(0, 1).unsqueeze(2)
-    slopes = grad_content.transpose(0, 1)
+    offset = (grad_content * content).sum(dim=-1) - grad_log_mass
+    floor = _finite(log_mass)
     for tile in tiles(index, key.size(0), content.size(0)):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        slope = tile.of_graphs(slopes)
-        weights = _scores(queries, keys, log_weight, tile).sub_(tile.of_graphs(floor)).exp_()
+        slope = tile.of_graphs(grad_content).permute(2, 0, 1, 3)
+        weights = _scores(queries, keys, content.size(2), log_weight, tile).sub_(_beside_scores(floor, tile)).exp_()
         grad_scores = values @ slope.transpose(2, 3)
-        grad_scores.sub_(tile.of_graphs(offset)).mul_(weights)
-        grad_keys = into(grad_key, tile, grad_scores.flatten(1, 2), queries)
+        grad_scores.sub_(_beside_scores(offset, tile)).mul_(weights)
+        of_keys = _of_keys(grad_scores, key.size(1))
+        grad_keys = into(grad_key, tile, of_keys, queries)
         if value is None:
             grad_keys.baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
         else:
             settle(into(grad_value, tile, weights.flatten(0, 1), slope.flatten(0, 1)), grad_value, tile)
         settle(grad_keys, grad_key, tile)
-        grad_query.baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), keys.flatten(1, 2))
+        grad_query.baddbmm_(of_keys.transpose(1, 2), keys.flatten(1, 2))
         if log_weight is not None:
             tile.put(grad_scores.sum(dim=(0, 3)).to(log_weight.dtype), grad_log_weight)
     return grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight

@@ -17,15 +17,20 @@ class _SumOverRanks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: Tensor, group: dist.ProcessGroup | None) -> Tensor:
         ctx.group = group
-        total = part.clone()
+        total = _copy(part)
         dist.all_reduce(total, group=group)
         return total
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        grad = grads[0].clone()
+        grad = _copy(grads[0])
         dist.all_reduce(grad, group=ctx.group)
         return grad, None
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """A copy in row order: a collective adds up what lies in memory, and ranks may hold their states in any order."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotState:
@@ -43,7 +48,11 @@ def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotS
         state: every rank with the same graphs, slots, heads and width.
         group: the process group; the default one if None.
     """
-    top = state.log_mass.detach().clone()
+    dtype = state.content.dtype
+    # The gradients of a rank's content and mass nearly cancel in its scores, so neither may be rounded on the way; the
+    # state is small next to the nodes.
+    state = SlotState(state.content.double(), state.log_mass.double())
+    top = _copy(state.log_mass)
     dist.all_reduce(top, op=dist.ReduceOp.MAX, group=group)
     top = torch.where(top.isneginf(), 0.0, top)
     mass = (state.log_mass - top).exp().unsqueeze(-1)
@@ -52,4 +61,4 @@ def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotS
     empty = mass == 0
     content = weighted / torch.where(empty, 1.0, mass).unsqueeze(-1)
     log_mass = torch.where(empty, float("-inf"), torch.where(empty, 1.0, mass).log() + top)
-    return SlotState(content, log_mass)
+    return SlotState(content.to(dtype), log_mass.to(dtype))

@@ -42,9 +42,10 @@ class Tile:
         return flat.unflatten(0, (-1, self.length))
 
     def of_graphs(self, tensor: Tensor) -> Tensor:
-        """``[parts, graphs, ...]`` -> the tile's graphs of it, a view where they lie in a row."""
-        # index_select, here and below: advanced indexing is several times slower on a CPU.
-        return tensor[:, self.graphs] if isinstance(self.graphs, slice) else tensor.index_select(1, self.graphs)
+        """``[graphs, ...]`` -> the tile's graphs of it, a view where they lie in a row."""
+        # index_select, here and below: advanced indexing is several times slower on a CPU. And along the first axis:
+        # along another it copies all of a tensor that is not contiguous.
+        return tensor[self.graphs] if isinstance(self.graphs, slice) else tensor.index_select(0, self.graphs)
 
     def put_graphs(self, block: Tensor, out: Tensor) -> None:
         """``[graphs of the tile, ...]`` -> their rows of ``out`` ``[graphs, ...]``."""
@@ -54,11 +55,11 @@ class Tile:
             out.index_copy_(0, self.graphs, block)
 
     def add_graphs(self, block: Tensor, out: Tensor) -> None:
-        """Add ``[parts, graphs of the tile, ...]`` to their rows of ``out`` ``[parts, graphs, ...]``."""
+        """Add ``[graphs of the tile, ...]`` to their rows of ``out`` ``[graphs, ...]``."""
         if isinstance(self.graphs, slice):
-            out[:, self.graphs] += block
+            out[self.graphs] += block
         else:
-            out.index_add_(1, self.graphs, block)
+            out.index_add_(0, self.graphs, block)
 
     def window(self, out: Tensor, dtype: torch.dtype) -> Tensor | None:
         """The tile's rows of ``out`` ``[nodes, 1, dim]`` as ``[graphs, length, dim]`` to write a product into.

@@ -52,11 +52,11 @@ def read(
     checks.check_device("read", query=query, where=where)
     index = checks.skip(index, where)
     graphs, slots, heads, vdim = value.shape
-    folded_key, folded_value = key.transpose(1, 2).contiguous(), value.transpose(1, 2).contiguous()
+    folded_key, folded_value = key.transpose(1, 2), value.transpose(1, 2)
     absorbed = sum_heads and query.size(1) == 1
     if absorbed:
-        folded_key = folded_key.view(key.size(0), 1, heads * slots, key.size(-1))
-        folded_value = folded_value.view(graphs, 1, heads * slots, vdim)
+        folded_key = folded_key.reshape(key.size(0), 1, heads * slots, key.size(-1))
+        folded_value = folded_value.reshape(graphs, 1, heads * slots, vdim)
     else:
         query = query.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the softmax.

@@ -55,18 +55,16 @@ def write(
     checks.check_mask("write", "where", where, key.size(0))
     checks.check_device("write", key=key, where=where)
     index = checks.skip(index, where)
-    slots, heads, dim = query.shape
-    folded = query.transpose(0, 1).contiguous()
-    keys, values = key, value
+    (slots, heads, dim), width = query.shape, value.size(-1)
     if key.size(1) == value.size(1) == 1:
-        folded = folded.view(1, heads * slots, dim)
+        folded = query.reshape(1, slots * heads, dim)
     else:
-        keys, values = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
+        folded = query.transpose(0, 1).reshape(key.size(1), heads * slots // key.size(1), dim)
+        value = value if value.size(1) == heads else value.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the statistics.
     with torch.autocast(key.device.type, enabled=False):
-        content, log_mass = write_op(folded, keys, None if value is key else values, index, log_weight, num_graphs)
-    content = content.view(num_graphs, heads, slots, value.size(-1))
-    return SlotState(content.transpose(1, 2), log_mass.view(num_graphs, heads, slots).transpose(1, 2))
+        content, log_mass = write_op(folded, key, None if value is key else value, index, log_weight, num_graphs)
+    return SlotState(content.view(num_graphs, slots, heads, width), log_mass.view(num_graphs, slots, heads))
 
 
 def write_weights(

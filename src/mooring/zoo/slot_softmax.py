@@ -31,7 +31,7 @@ class SlotSoftmaxWrite(SlotWrite):
         # The scores of a node are needed at once for all slots, so nothing can be folded into the slots.
         self.absorbed = False
 
-    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool = False) -> tuple[Tensor, Tensor]:
+    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:
         query, key = super().score_parts(x, address, absorbed=False)
         return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 

@@ -1,0 +1,72 @@
+"""A linear map for each head, from rows that hold the heads side by side to rows that do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def map_heads(
+    x: Float[Tensor, "graphs slots heads dim"], weight: Float[Tensor, "heads out dim"]
+) -> Float[Tensor, "graphs slots heads out"]:
+    r"""Each head of each slot through that head's matrix, :math:`y_{gmh} = W_h x_{gmh}`.
+
+    What is left of a projection that was folded into the slots. One matrix product a head reads and writes the heads
+    where they lie; ``einsum`` would first bring them to the front. Opaque to ``torch.compile``, which cannot lower a
+    batched product whose number of graphs is known only when it runs.
+
+    >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
+    [4.0, 4.0, 4.0, 4.0, 4.0]
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        return map_heads_op(x, weight.to(x.dtype))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """``[graphs, slots, heads, dim]`` -> ``[rows, heads, dim]``."""
+    return x.contiguous().flatten(0, 1)
+
+
+@torch.library.custom_op("mooring::map_heads", mutates_args=())
+def map_heads_op(x: Tensor, weight: Tensor) -> Tensor:
+    rows = _rows(x)
+    out = x.new_empty(rows.size(0), weight.size(0), weight.size(1))
+    for head in range(weight.size(0)):
+        torch.mm(rows[:, head], weight[head].t(), out=out[:, head])
+    return out.view(*x.shape[:3], weight.size(1))
+
+
+@map_heads_op.register_fake
+def _(x: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(*x.shape[:3], weight.size(1))
+
+
+@torch.library.custom_op("mooring::map_heads_backward", mutates_args=())
+def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    rows, slopes = _rows(x), _rows(grad)
+    grad_x = torch.empty_like(rows)
+    grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format)
+    for head in range(weight.size(0)):
+        torch.mm(slopes[:, head], weight[head], out=grad_x[:, head])
+        torch.mm(slopes[:, head].t(), rows[:, head], out=grad_weight[head])
+    return grad_x.view(x.shape), grad_weight
+
+
+@map_heads_backward_op.register_fake
+def _(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
+def _setup(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.autocast(grad.device.type, enabled=False):
+        return map_heads_backward_op(grad, *ctx.saved_tensors)
+
+
+map_heads_op.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,59 @@
+"""One matrix a head equals the sum written out, on values and all gradients, whatever the strides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring import ops
+from support import assert_close, with_gradients
+
+GRAPHS, SLOTS, HEADS, DIM, OUT = 3, 5, 2, 4, 7
+
+
+def written_out(x: Tensor, weight: Tensor) -> Tensor:
+    return (x.unsqueeze(-2) * weight).sum(dim=-1)
+
+
+def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((GRAPHS, SLOTS, HEADS, DIM), (HEADS, OUT, DIM))
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("heads_first", [False, True], ids=["heads inside", "heads first"])
+def test_equals_the_formula(heads_first: bool, dtype: torch.dtype) -> None:
+    x, weight = inputs(dtype)
+    if heads_first:
+        x, weight = x.transpose(1, 2).contiguous().transpose(1, 2), weight.transpose(1, 2).contiguous().transpose(1, 2)
+    found, found_gradients = with_gradients(ops.map_heads, x, weight)
+    expected, expected_gradients = with_gradients(written_out, *inputs())
+    for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
+        assert_close(one, other)
+
+
+def test_gradcheck() -> None:
+    assert torch.autograd.gradcheck(ops.map_heads, [tensor.requires_grad_() for tensor in inputs()])
+
+
+def test_no_graphs() -> None:
+    x, weight = inputs()
+    (out,), gradients = with_gradients(ops.map_heads, x[:0], weight)
+    assert out.shape == (0, SLOTS, HEADS, OUT)
+    assert all(not gradient.any() for gradient in gradients)
+
+
+def test_under_autocast_the_product_has_the_dtype_of_its_input() -> None:
+    x, weight = inputs(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ops.map_heads(x.bfloat16(), weight).dtype == torch.bfloat16
+        assert ops.map_heads(x, weight).dtype == torch.float32
+
+
+def test_the_comparison_can_fail() -> None:
+    """With the heads' matrices exchanged the outputs differ by far more than the tolerance."""
+    x, weight = inputs()
+    with pytest.raises(AssertionError):
+        assert_close(ops.map_heads(x, weight.flip(0)), written_out(x, weight))
