@@ -94,7 +94,7 @@ def test_chapters_with_records_are_shown_and_the_others_named(built: tuple[Summa
     summary, text = built
     assert summary.sections == ("two-radius", "capacity", "original", "motifs", "linksets", "verify", "audit", "bench")
     assert summary.missing == ("leaderboard",)
-    assert "Every module: <code>mooring run two-radius --models all</code>" in text
+    assert "Every module: <code>mooring run two-radius-leaderboard</code>" in text
     assert "16.7" in text
     assert 'id="leaderboard"' not in text
 

@@ -150,10 +150,28 @@ def test_original_keeps_configurations_apart(
     )
 
 
-def test_leaderboard_is_sorted_by_both(everything: Path) -> None:
-    table = build("leaderboard", load([everything]), preset="paper")
-    assert [row[0] for row in table.rows] == ["Anchored Cross-Attn VN", "Cross-Attn VN", "VN", "MPNN"]
-    assert [column.title for column in table.columns][4:6] == ["IID", "Jittered"]
+def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_seeds(
+    make_run: Make, save: Save
+) -> None:
+    rate = {"learning_rate": 1e-3}
+    for model, seed, both, config in [
+        ("anchored", 0, 0.9, rate),
+        ("anchored", 1, 1.0, rate),
+        ("vn", 0, 0.95, rate),
+        ("vn", 0, 0.3, {"learning_rate": 3e-3}),
+        ("vn", 1, 0.1, {"learning_rate": 3e-3}),
+        ("lse", 0, 0.4, rate),
+        ("lse", 0, 0.5, {"learning_rate": 3e-3}),
+    ]:
+        made = make_run(model, seed, 1.0, both, both, task="two-radius-leaderboard", preset="screen", config=config)
+        path = save(made, f"{model}-{seed}-{config['learning_rate']}.json")
+    table = build("leaderboard", load([path.parent]), preset="screen")
+    assert [(row[0], row[-3], row[-1]) for row in table.rows] == [
+        ("Anchored Cross-Attn VN", "0.001", "2"),
+        ("lse", "0.003", "1"),
+        ("VN", "0.003", "2"),
+    ]
+    assert [row[3] for row in table.rows][1] == "50.0"
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,8 @@ def _audit(records: Records) -> Iterable[Block | None]:
 
 
 def _leaderboard(records: Records) -> Iterable[Block | None]:
-    # With the paper's four models alone it would repeat the first table.
-    for preset in records.presets(two_radius.TASK):
-        if len({run.model for run in records.runs(two_radius.TASK, preset)}) > 6:
-            yield leaderboard.leaderboard(records, preset)
+    for preset in records.presets(leaderboard.TASK):
+        yield leaderboard.leaderboard(records, preset)
 
 
 def _bench(records: Records) -> Iterable[Block | None]:
@@ -193,7 +191,7 @@ CHAPTERS = (
         "leaderboard",
         "Every module",
         "All modules under one interface, one budget and one search of the learning rate.",
-        "mooring run two-radius --models all",
+        f"mooring run {leaderboard.TASK}",
         _leaderboard,
     ),
     Chapter(

@@ -8,6 +8,7 @@ from mooring.report.groups import Group, group, usual_only
 from mooring.report.records import Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
+TASK = "two-radius-leaderboard"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
 
@@ -16,10 +17,10 @@ def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Tab
 
     Args:
         records: all records.
-        preset: preset of the two-radius runs.
+        preset: preset of the leaderboard's runs.
         motifs: preset of the motif runs; the fullest there is unless told.
     """
-    counted = {item.model: item for item in usual_only(group(records.runs("two-radius", preset)))}
+    counted = _at_best_rates(group(records.runs(TASK, preset)))
     motifs = motifs or next(iter(records.presets("motifs")), None)
     census = {item.model: item for item in usual_only(group(records.runs("motifs", motifs)))} if motifs else {}
     cards = {card.find("model") or card.text("module"): findings(card) for card in records.kind("audit")}
@@ -33,7 +34,8 @@ def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Tab
                 *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
                 *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
                 *(card[name].text("verdict").split(":")[0] if name in card else ABSENT for name in verdicts),
-                f"{item.first.whole('parameters', 'total'):,}",
+                f"{item.first.number('config', 'learning_rate'):g}",
+                f"{item.first.whole('parameters', 'memory'):,}",
                 str(len(item.runs)),
             )
         )
@@ -42,11 +44,23 @@ def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Tab
         *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
         *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
         *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
+        Column("Rate"),
         Column("Parameters"),
         Column("Seeds"),
     )
-    notes = ("Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds.",)
+    notes = (
+        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds; parameters are the module's own. Each "
+        "module has the rate with the best validation Both.",
+    )
     return Table("leaderboard", f"Every module, preset {preset}", columns, tuple(rows), notes)
+
+
+def _at_best_rates(groups: list[Group]) -> dict[str, Group]:
+    """For each model the configuration that was carried on to most seeds; of several, the one with the best Both."""
+    chosen: dict[str, Group] = {}
+    for item in sorted(groups, key=lambda item: (len(item.runs), item.estimate("metrics", "best", "both").mean)):
+        chosen[item.model] = item
+    return chosen
 
 
 def _error(item: Group | None, split: str) -> str:

@@ -30,7 +30,7 @@ TASKS: Mapping[str, str] = {
     "motifs-each": motifs.TASK,
     "linksets": linksets.TASK,
     "linksets-violations": linksets.TASK,
-    "leaderboard": two_radius.TASK,
+    "leaderboard": leaderboard.TASK,
 }
 TABLES: Mapping[str, Callable[..., Table | None]] = {
     "two-radius": two_radius.accuracy,

@@ -1,6 +1,7 @@
-"""Two-Radius as trainable experiments: ``two-radius``, ``two-radius-permutation`` and ``two-radius-original``."""
+"""Two-Radius as trainable experiments: ``two-radius`` and, after a dash, its kin."""
 
 from .experiment import TwoRadiusConfig, TwoRadiusExperiment
+from .leaderboard import LeaderboardConfig, LeaderboardExperiment
 from .model import Answer, TwoRadiusNet
 from .original import OriginalConfig, OriginalExperiment
 from .original_model import OriginalNet
@@ -8,6 +9,8 @@ from .permutation import PermutationConfig, PermutationExperiment
 
 __all__ = [
     "Answer",
+    "LeaderboardConfig",
+    "LeaderboardExperiment",
     "OriginalConfig",
     "OriginalExperiment",
     "OriginalNet",

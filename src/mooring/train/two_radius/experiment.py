@@ -128,12 +128,16 @@ class TwoRadiusExperiment(Experiment):
             config.num_identifiers + config.num_centres,
             self.task.labels,
             self.task.counts,
-            zoo.build(self.memory, spec),
+            self.build_memory(spec),
             channels=config.channels,
             embedding_channels=config.channels,
             layers=config.layers,
             joint=self.model != "mpnn-additive",
         )
+
+    def build_memory(self, spec: MemorySpec) -> nn.Module | None:
+        """The global module, or None."""
+        return zoo.build(self.memory, spec)
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
         return self.task.batch(self.config.assignments, stream(self.seed, "train", epoch, step))
