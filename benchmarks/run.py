@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -17,8 +19,11 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     for sweep in ("none", "nodes", "slots"):
-        record = bench(console=Console(width=180), sweep=sweep)
-        (out / f"{record['name']}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        bench(console=Console(width=180), sweep=sweep, save=partial(write, out))
+
+
+def write(folder: Path, record: dict[str, Any]) -> None:
+    (folder / f"{record['name']}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

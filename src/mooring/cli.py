@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ def bench(
     """Time slots against peers and against the bare matrix products, after the oracle has been met."""
     from mooring import bench as benching
 
-    record = benching.bench(
+    benching.bench(
         parse_names(shapes),
         threads,
         repeats,
@@ -158,9 +159,8 @@ def bench(
         sweep=sweep,  # type: ignore[arg-type]
         peers=parse_names(peers),
         memory=memory,
+        save=None if out is None else partial(write_json, out),
     )
-    if out is not None:
-        write_json(out, record)
 
 
 @app.command()

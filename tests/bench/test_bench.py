@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from mooring.bench import Setting, bench
 from mooring.bench.floor import COPY, PRODUCTS
+from mooring.bench.measure import seconds
 from mooring.bench.modules import FlexSlots, ProjectedSlots
 from mooring.bench.nodes import MAPPED
 from mooring.bench.peers import PEERS
@@ -139,3 +141,33 @@ def test_messages(options: dict[str, Any], message: str) -> None:
 def test_heads_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"dim=7, slots=3, heads=2 .* heads that divide dim"):
         Setting(7, 3, 2)
+
+
+def test_every_shape_is_saved_as_soon_as_it_is_measured() -> None:
+    shapes: list[set[str]] = []
+    bench(
+        ["3x7", "2x5"],
+        threads=1,
+        repeats=1,
+        peers=["ISAB"],
+        setting=SMALL,
+        memory=False,
+        save=lambda record: shapes.append({row["shape"] for row in record["rows"]}),
+    )
+    assert shapes == [{"3x7"}, {"3x7", "2x5"}, {"3x7", "2x5"}]
+
+
+def test_slow_contestants_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.bench.measure.PATIENCE", 0.01)
+    calls = {"slow": 0, "quick": 0}
+
+    def slow() -> None:
+        calls["slow"] += 1
+        time.sleep(0.02)
+
+    def quick() -> None:
+        calls["quick"] += 1
+
+    found = seconds({"slow": slow, "quick": quick}, 5)
+    assert calls == {"slow": 1, "quick": 6}
+    assert found["slow"].least >= 0.02

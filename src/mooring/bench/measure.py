@@ -10,6 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+# A contestant that takes this many seconds a call is timed once, warm-up and all: its ratio needs no second digit.
+PATIENCE = 4.0
+
 
 class Timing(NamedTuple):
     """The least time counts, since noise only adds; the median over it says how noisy the machine was."""
@@ -20,15 +23,20 @@ class Timing(NamedTuple):
 
 def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
     """Time the functions; rounds take turns, so that a noisy moment hits all of them alike."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for function in functions.values():
-        function()
+    times = {name: [_seconds(function)] for name, function in functions.items()}
+    quick = {name: function for name, function in functions.items() if times[name][0] < PATIENCE}
+    for name in quick:
+        times[name].clear()
     for _ in range(repeats):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - start)
+        for name, function in quick.items():
+            times[name].append(_seconds(function))
     return {name: Timing(min(values), statistics.median(values)) for name, values in times.items()}
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:

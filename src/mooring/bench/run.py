@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from mooring.bench.compare import Row, compare
+from mooring.bench.compare import compare
 from mooring.bench.nodes import PEERS_BY_SIZE, SIZES, nodes_sweep
 from mooring.bench.peers import OURS, PEERS
 from mooring.bench.setting import Setting
@@ -45,6 +45,7 @@ def bench(
     sizes: Sequence[int] = SIZES,
     setting: Setting | None = None,
     memory: bool = True,
+    save: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Time contestants in one run, after the oracle has been met; return a record of ratios.
 
@@ -60,6 +61,7 @@ def bench(
         sizes: numbers of nodes of that sweep.
         setting: width, slots and heads; the base that a sweep over slots varies.
         memory: also measure peak memory, which starts a process for each contestant.
+        save: given the record so far after each shape, so that a kill loses nothing that was measured.
 
     Raises:
         WrongResult: the ops do not meet the oracle; nothing was timed.
@@ -73,20 +75,8 @@ def bench(
     setting = setting or Setting()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    rows: list[Row] = []
-    panels: list[dict[str, Any]] = []
-    try:
-        if sweep == "nodes":
-            rows, panels = nodes_sweep(sizes, chosen, setting, repeats, memory)
-        for shape in () if sweep == "nodes" else shapes or (SHAPES if sweep == "none" else ("medium",)):
-            if sweep == "none":
-                rows += compare(shape, chosen, setting, repeats, memory)
-            else:
-                rows += sizes_sweep(shape, chosen, setting, repeats)
-    finally:
-        torch.set_num_threads(before)
     name, title = ABOUT[sweep]
-    record = {
+    record: dict[str, Any] = {
         "schema": 1,
         "kind": "bench",
         "name": name,
@@ -95,10 +85,25 @@ def bench(
         "machine": f"{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}",
         "settings": {**vars(setting), "threads": threads, "repeats": repeats},
         "versions": {package: version(package) for package in ("mooring", "torch", "torch_geometric")},
-        "shapes": {shape: get_shape(shape).about for shape in dict.fromkeys(r["shape"] for r in rows if "shape" in r)},
-        "rows": rows,
-        "series": panels,
+        "shapes": {},
+        "rows": [],
+        "series": [],
     }
+    try:
+        if sweep == "nodes":
+            record["rows"], record["series"] = nodes_sweep(sizes, chosen, setting, repeats, memory)
+        for shape in () if sweep == "nodes" else shapes or (SHAPES if sweep == "none" else ("medium",)):
+            if sweep == "none":
+                record["rows"] += compare(shape, chosen, setting, repeats, memory)
+            else:
+                record["rows"] += sizes_sweep(shape, chosen, setting, repeats)
+            record["shapes"][shape] = get_shape(shape).about
+            if save is not None:
+                save(record)
+    finally:
+        torch.set_num_threads(before)
+    if save is not None:
+        save(record)
     if console is not None:
         console.print(table(record))
     return record
