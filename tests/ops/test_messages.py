@@ -155,6 +155,13 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str]] = [
     ),
     (
         ops.read,
+        {"residual": True, "sum_heads": True},
+        ValueError,
+        "read: residual needs sum_heads=True and one query of width 7 a node, but sum_heads=True and query has shape "
+        "(11, 2, 5). Pass [nodes, 1, 7].",
+    ),
+    (
+        ops.read,
         {"query": torch.zeros(NODES, HEADS)},
         ValueError,
         "read: query has shape (11, 2) but [nodes, heads, dim] was expected. Add or drop an axis.",

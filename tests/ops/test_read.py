@@ -72,6 +72,31 @@ def test_gradcheck(form: str, tile: tuple[int, int]) -> None:
         assert torch.autograd.gradcheck(reader(ops.read, form, batch, batch.mask(salt=7)), inputs, fast_mode=True)
 
 
+@DTYPES
+@TILES
+@pytest.mark.parametrize("form", ["absorbed", "absorbed, shared keys"])
+@pytest.mark.parametrize("masked", [False, True], ids=["all read", "some read"])
+@pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
+def test_residual_is_the_query_and_its_context(
+    dtype: torch.dtype, tile: tuple[int, int], form: str, masked: bool, ordered: bool
+) -> None:
+    batch = Ragged(MIXED, ordered, seed=3)
+    index, where = batch.index(), batch.mask(salt=7) if masked else None
+    query, key, value = read_inputs(batch, form, dtype)
+    value = value[..., : query.size(-1)]
+
+    def fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return ops.read(query, key, value, index, where=where, sum_heads=True, residual=True)
+
+    oracle = reader(reference.read, form, batch, where)
+
+    def apart(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return query + oracle(query, key, value)
+
+    with tile_sizes(*tile):
+        assert_same(fused, apart, query, key, value)
+
+
 def test_without_index_all_nodes_read_the_one_graph() -> None:
     batch = Ragged((13,), True, seed=2)
     inputs = read_inputs(batch, "own heads")

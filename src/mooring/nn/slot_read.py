@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -71,16 +72,25 @@ class SlotRead(nn.Module):
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
+        gain: Float[Tensor, " channels"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
+        r"""With ``gain`` the result is :math:`h_j + g \odot O_j`: scale and sum cost no pass over the nodes."""
         absorbed = self.folds(x.size(0), memory.size(0))
         query, key = self.score_parts(x, memory, address, absorbed=absorbed)
         value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
+        weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
         if not absorbed:
-            context = ops.read(query, key, value, batch, where=targets)
-            return self.lin_out(context.flatten(1).to(x.dtype))
-        weight = self.lin_out.weight.unflatten(-1, (self.heads, -1)).transpose(0, 1)
-        value = ops.map_heads(value, weight)
-        return ops.read(query, key, value, batch, where=targets, sum_heads=True).squeeze(1).to(x.dtype)
+            context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
+            if gain is None or torch.is_autocast_enabled(x.device.type):  # which would halve the node itself too
+                product = context @ weight.t()
+                return product if gain is None else x + product
+            return torch.addmm(x, context, weight.t())
+        value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).transpose(0, 1))
+        # Queries by address are not the nodes themselves.
+        residual = gain is not None and self.addresses is None
+        context = ops.read(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
+        context = context.squeeze(1).to(x.dtype)
+        return context if residual or gain is None else x + context
 
     def folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""

@@ -159,10 +159,14 @@ class SlotVirtualNode(nn.Module):
             rows = targets.nonzero().squeeze(1)
             batch, address = (None if given is None else given.index_select(0, rows) for given in (batch, address))
             return x.index_copy(0, rows, self._give_back(x.index_select(0, rows), memory, batch, address, None))
-        context = None
-        if self.read is not None:
-            context = self.read(x, memory, batch, address=address, targets=targets)
-        out: Tensor = self.integrate(x, context, memory, batch)
+        out: Tensor
+        if isinstance(self.integrate, ResidualAdd) and self.read is not None:
+            out = self.read(x, memory, batch, address=address, targets=targets, gain=self.integrate.gain)
+        else:
+            context = None
+            if self.read is not None:
+                context = self.read(x, memory, batch, address=address, targets=targets)
+            out = self.integrate(x, context, memory, batch)
         return out if targets is None else torch.where(targets.unsqueeze(-1), out, x)
 
     def _look(

@@ -1,7 +1,8 @@
 """The fast read: each node's softmax over the slots of its own graph, tile by tile, recomputed in the backward.
 
 Heads are folded into ``parts`` and ``rows`` as in the write. The rows of one part hold ``groups`` independent
-softmaxes side by side, whose contexts are summed: heads whose output projection was absorbed into the values.
+softmaxes side by side, whose contexts are summed: heads whose output projection was absorbed into the values. With
+``residual`` the query is added to its context, where it is in cache and costs no pass of its own.
 
 Shapes: query ``[nodes, parts, dim]``, key ``[graphs or 1, parts, rows, dim]``, value ``[graphs, parts, rows, width]``,
 context ``[nodes, parts, width]``. Nodes with ``index < 0`` read nothing and get zero.
@@ -25,34 +26,50 @@ def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
 
 
+def _skips(index: Tensor | None) -> bool:
+    return index is not None and bool((index < 0).any())
+
+
 def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
     """``[graphs or 1, parts, ...]`` -> ``[parts, graphs of the tile or 1, ...]``."""
     return (tensor if tensor.size(0) == 1 else tile.of_graphs(tensor)).transpose(0, 1)
 
 
 @torch.library.custom_op("mooring::read", mutates_args=())
-def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
+def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int, residual: bool) -> Tensor:
     dtype = statistics_dtype(query.dtype)
     keys, values = key.to(dtype), value.to(dtype)
     context = blank_like(query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype), index)
+    if residual and _skips(index):
+        context.copy_(query)
     for tile in tiles(index, query.size(0), value.size(0)):
-        weights = _weights(take(query, tile), _of_tile(keys, tile), groups)
-        settle(into(context, tile, weights.flatten(0, 1), _of_tile(values, tile).flatten(0, 1)), context, tile)
+        queries = take(query, tile)
+        weights = _weights(queries, _of_tile(keys, tile), groups)
+        plus = queries if residual else None
+        settle(into(context, tile, weights.flatten(0, 1), _of_tile(values, tile).flatten(0, 1), plus), context, tile)
     return context
 
 
 @read_op.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int, residual: bool) -> Tensor:
     return query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=statistics_dtype(query.dtype))
 
 
 @torch.library.custom_op("mooring::read_backward", mutates_args=())
 def read_backward_op(
-    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int
+    grad_context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor | None,
+    groups: int,
+    residual: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = grad_context.dtype
     keys, values = key.to(dtype), value.to(dtype)
     grad_query = blank_like(query, index)
+    if residual and _skips(index):
+        grad_query.copy_(grad_context)
     grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
     for tile in tiles(index, query.size(0), value.size(0)):
         queries, slope = take(query, tile), take(grad_context, tile)
@@ -66,11 +83,12 @@ def read_backward_op(
         grad_scores = grad_weights.mul_(weights)
         within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
         grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
+        plus = slope if residual else None
         if keys.size(0) == 1:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[0])
+            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[0], plus)
             grad_keys[0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
         else:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), tile_keys.flatten(0, 1))
+            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), tile_keys.flatten(0, 1), plus)
             tile.add_graphs((grad_scores.transpose(2, 3) @ queries).transpose(0, 1), grad_keys)
         settle(grad_queries, grad_query, tile)
     return grad_query, grad_keys.to(key.dtype), grad_values.to(value.dtype)
@@ -78,21 +96,27 @@ def read_backward_op(
 
 @read_backward_op.register_fake
 def _(
-    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int
+    grad_context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor | None,
+    groups: int,
+    residual: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    *tensors, ctx.groups = inputs
+    *tensors, ctx.groups, ctx.residual = inputs
     ctx.save_for_backward(*tensors)
 
 
 def _backward(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
     query, key, value, index = ctx.saved_tensors
     with torch.autocast(query.device.type, enabled=False):
-        grads = read_backward_op(grad_context, query, key, value, index, ctx.groups)
-    return (*grads, None, None)
+        grads = read_backward_op(grad_context, query, key, value, index, ctx.groups, ctx.residual)
+    return (*grads, None, None, None)
 
 
 read_op.register_autograd(_backward, setup_context=_setup)

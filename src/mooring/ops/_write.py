@@ -38,17 +38,21 @@ def put(block: Tensor, out: Tensor, tile: Tile) -> None:
     tile.put(block.permute(1, 2, 0, 3), out)
 
 
-def into(out: Tensor, tile: Tile, left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right`` as ``[parts * graphs, length, dim]``, formed in place in the tile's rows of ``out`` if it can.
+def into(out: Tensor, tile: Tile, left: Tensor, right: Tensor, plus: Tensor | None = None) -> Tensor:
+    """``plus + left @ right`` as ``[parts * graphs, length, dim]``, formed in place in the tile's rows of ``out`` if it
+    can.
 
     Large outputs are written once this way, and not three times: as zeros, as a product and as a copy.
     """
     window = tile.window(out, left.dtype)
     # Sizes are spelt out because -1 is ambiguous for keys of width zero (a slot that asks for nothing).
     shape = (left.size(0) * left.size(1) // tile.length, tile.length, right.size(-1))
-    if window is None:
-        return torch.bmm(left, right).view(shape)
-    return torch.bmm(left, right, out=window.view(*left.shape[:2], right.size(-1))).view(shape)
+    flat = (*left.shape[:2], right.size(-1))
+    place = None if window is None else window.view(flat)
+    product = (
+        torch.bmm(left, right, out=place) if plus is None else torch.baddbmm(plus.reshape(flat), left, right, out=place)
+    )
+    return product.view(shape)
 
 
 def settle(block: Tensor, out: Tensor, tile: Tile) -> None:

@@ -18,6 +18,7 @@ def read(
     *,
     where: Bool[Tensor, " nodes"] | None = None,
     sum_heads: bool = False,
+    residual: bool = False,
 ) -> Float[Tensor, "nodes _ vdim"]:
     r"""Node queries and the slots of each graph -> the context of every node, from its own graph's slots only.
 
@@ -34,6 +35,8 @@ def read(
         where: the nodes that read; the others are skipped and get zero. None means all.
         sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the absorbed
             order, where each head's values already went through its part of the output projection.
+        residual: return :math:`q_j + O_j`, with ``sum_heads`` and a shared query as wide as the values; a node that
+            is skipped gets its query back. Costs no pass over the nodes.
 
     Shapes: context ``[nodes, heads, vdim]``, or ``[nodes, 1, vdim]`` with ``sum_heads``; float32 for half inputs.
 
@@ -52,6 +55,11 @@ def read(
     checks.check_device("read", query=query, where=where)
     index = checks.skip(index, where)
     graphs, slots, heads, vdim = value.shape
+    if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == vdim):
+        raise ValueError(
+            f"read: residual needs sum_heads=True and one query of width {vdim} a node, but sum_heads={sum_heads} and "
+            f"query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
+        )
     folded_key, folded_value = key.transpose(1, 2), value.transpose(1, 2)
     absorbed = sum_heads and query.size(1) == 1
     if absorbed:
@@ -61,7 +69,7 @@ def read(
         query = query.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the softmax.
     with torch.autocast(query.device.type, enabled=False):
-        context = read_op(query, folded_key, folded_value, index, heads if absorbed else 1)
+        context = read_op(query, folded_key, folded_value, index, heads if absorbed else 1, residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and not absorbed else context
 
 

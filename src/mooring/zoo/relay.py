@@ -56,13 +56,14 @@ class RelayRead(SlotRead):
         *,
         address: Tensor | None = None,
         targets: Tensor | None = None,
+        gain: Tensor | None = None,
     ) -> Tensor:
         query, key = self.score_parts(x, memory, address)
         value = with_itself(self.lin_value(memory).unflatten(-1, (self.heads, -1)))
         context = ops.read(query, key, value, batch, where=targets).to(x.dtype)
         own = self.lin_value(x).unflatten(-1, (self.heads, -1))
         out: Tensor = self.lin_out((context[..., :-1] + context[..., -1:] * own).flatten(1))
-        return out
+        return out if gain is None else torch.addcmul(x, out, gain)
 
 
 def with_itself(slots: Tensor) -> Tensor:
