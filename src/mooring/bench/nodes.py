@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ MAPPED = "slots, memory map"
 
 def nodes_sweep(
     sizes: Sequence[int], peers: Sequence[str], setting: Setting, repeats: int, memory: bool
-) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Rows of time a node and memory at each size, and the panels of their plot."""
+) -> Iterator[tuple[list[Row], list[dict[str, Any]]]]:
+    """Rows of time a node and memory, and the panels of their plot; after every size, all that was measured so far."""
     unit = min(sizes, key=lambda size: abs(size - UNIT))
     found: dict[tuple[int, str, str], float] = {}
     rows: list[Row] = []
@@ -57,11 +57,17 @@ def nodes_sweep(
                         "note": notes.get(name),
                     }
                 )
+        if (unit, OURS, "training") in found:
+            yield _by_node(rows, found, unit), _panels(sizes, [*peers, MAPPED], found, unit)
+
+
+def _by_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
+    """The rows with their time a node, as a multiple of the slots' at ``unit`` nodes."""
     for row in rows:
         key = (row["nodes"], row["contestant"], row["pass"])
         base = (unit, row["contestant"] if row["contestant"] == MAPPED else OURS, row["pass"])
         row["time_a_node"] = found[key] / row["nodes"] / (found[base] / unit) if key in found else None
-    return rows, _panels(sizes, [*peers, MAPPED], found, unit)
+    return rows
 
 
 def _mapped(size: int, setting: Setting, repeats: int) -> float:

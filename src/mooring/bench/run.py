@@ -91,7 +91,9 @@ def bench(
     }
     try:
         if sweep == "nodes":
-            record["rows"], record["series"] = nodes_sweep(sizes, chosen, setting, repeats, memory)
+            for record["rows"], record["series"] in nodes_sweep(sizes, chosen, setting, repeats, memory):
+                if save is not None:
+                    save(record)
         for shape in () if sweep == "nodes" else shapes or (SHAPES if sweep == "none" else ("medium",)):
             if sweep == "none":
                 record["rows"] += compare(shape, chosen, setting, repeats, memory)
