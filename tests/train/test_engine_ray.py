@@ -23,14 +23,20 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_killed_task_resumes_and_a_failed_one_is_reported(toy: Callable[..., RunRequest], tmp_path: Path) -> None:
+def test_a_killed_task_resumes_a_finished_one_is_kept_and_a_failed_one_is_reported(
+    toy: Callable[..., RunRequest], tmp_path: Path
+) -> None:
     marker = tmp_path / "killed-once"
-    dying, failing = toy(die_once=str(marker)), toy(seed=1, crash_seed=1)
+    finished, dying, failing = toy(seed=2), toy(die_once=str(marker)), toy(seed=1, crash_seed=1)
+    run_one(finished)
+    before = finished.record_path.read_bytes()
     with pytest.raises(RunsFailed) as caught:
-        run_many([dying, failing], engine="ray")
+        run_many([finished, dying, failing], engine="ray")
     ((request, reason),) = caught.value.failures
-    (record,) = caught.value.records
+    kept, record = caught.value.records
     assert marker.exists(), "no process was killed"
+    assert kept.seed == 2
+    assert finished.record_path.read_bytes() == before, "a finished run was run again"
     assert request == failing
     assert "the toy fell over" in reason
     # The marker is there now, so the same config runs through, here and without Ray.
