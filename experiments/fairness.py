@@ -1,5 +1,5 @@
 """Is the paper's protocol unfair to the baselines? Ten times the learning rate, a VN that sums, a VN with a joint
-decoder, and an MPNN whose messages are merely added."""
+decoder, and MPNNs whose messages or embeddings are merely added."""
 
 from recipe import RESULTS, main
 
@@ -18,6 +18,7 @@ def requests(seeds: list[int]) -> list[RunRequest]:
             ("vn-sum", {}),
             ("vn-sum", FASTER),
             ("mpnn-additive", {}),
+            ("mpnn-summed", {}),
             ("vn-joint", {}),
         )
     ]

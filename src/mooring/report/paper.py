@@ -8,6 +8,7 @@ from dataclasses import dataclass
 TITLES: Mapping[str, str] = {
     "mpnn": "MPNN",
     "mpnn-additive": "MPNN, messages added",
+    "mpnn-summed": "MPNN, embeddings added",
     "none": "No memory",
     "vn": "VN",
     "vn-joint": "VN, joint MLP",
@@ -30,7 +31,7 @@ TITLES: Mapping[str, str] = {
 
 # The order rows and lines appear in, weakest first as in the paper; names outside it follow by alphabet.
 ORDER = (
-    "none", "mpnn-additive", "mpnn", "gcn", "gin", "sage", "gat", "transformer", "mean", "max", "pna",
+    "none", "mpnn-additive", "mpnn-summed", "mpnn", "gcn", "gin", "sage", "gat", "transformer", "mean", "max", "pna",
     "sum-raw", "sum-log", "sum", "vn", "vn-joint", "vn-max", "vn-sum", "cross-attn", "anchored",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from mooring.train.two_radius import TwoRadiusExperiment, TwoRadiusNet
 from mooring.train.two_radius.experiment import PAPER, TINY
 from mooring.train.two_radius.scores import losses
 
-MODELS = ["mpnn", "vn", "cross-attn", "anchored"]
+MODELS = ["mpnn", "mpnn-additive", "mpnn-summed", "vn", "cross-attn", "anchored"]
 CONFIG = replace(TINY, init_std=0.5)
 FULL = CountedTask(num_identifiers=5, num_centres=1, rendering="full")
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
@@ -70,7 +70,7 @@ def spread_over_scales(net: TwoRadiusNet) -> float:
     return float((by_identifier - by_identifier[:, :1]).abs().max())
 
 
-@pytest.mark.parametrize("model", ["mpnn", "vn", "vn-joint", "vn-max", "cross-attn"])
+@pytest.mark.parametrize("model", ["mpnn", "mpnn-additive", "mpnn-summed", "vn", "vn-joint", "vn-max", "cross-attn"])
 def test_normalised_variants_are_blind_to_replication(model: str) -> None:
     assert spread_over_scales(network(model)) < 1e-12
 

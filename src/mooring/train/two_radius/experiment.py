@@ -19,6 +19,9 @@ from .scores import losses, mean_scores
 TEST_FACTOR = 4
 
 
+MPNNS = ("mpnn", "mpnn-additive", "mpnn-summed")
+
+
 @dataclass(frozen=True)
 class TwoRadiusConfig(TrainConfig):
     """Task, backbone, memory and schedule; the defaults are the paper's.
@@ -83,7 +86,8 @@ TINY = replace(
 class TwoRadiusExperiment(Experiment):
     """Every target names the label and the number of the sources that share its identifier.
 
-    Models are ``mpnn`` (no global module), ``mpnn-additive`` (whose nodes merely add what they hear) and the names of
+    Models are ``mpnn`` (no global module), two variants of it that the paper's words allow as well, ``mpnn-additive``
+    (nodes merely add what they hear) and ``mpnn-summed`` (embeddings are added up), and the names of
     :mod:`mooring.zoo`. Selection is by ``both``.
 
     Paper: ``tab:counted``, ``app:protocol``.
@@ -102,7 +106,7 @@ class TwoRadiusExperiment(Experiment):
 
     def __init__(self, config: TwoRadiusConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
-        self.memory = "none" if model in ("mpnn", "mpnn-additive") else zoo.entry(model).name
+        self.memory = "none" if model in MPNNS else zoo.entry(model).name
         self.task = CountedTask(
             num_identifiers=config.num_identifiers,
             max_base_count=config.max_base_count,
@@ -133,6 +137,7 @@ class TwoRadiusExperiment(Experiment):
             embedding_channels=config.channels,
             layers=config.layers,
             joint=self.model != "mpnn-additive",
+            side_by_side=self.model != "mpnn-summed",
         )
 
     def build_memory(self, spec: MemorySpec) -> nn.Module | None:

@@ -43,6 +43,7 @@ class TwoRadiusNet(nn.Module):
         embedding_channels: Width of the embeddings, hence of the address.
         layers: Local layers.
         joint: as in :class:`MeanConv`.
+        side_by_side: False adds the three embeddings up instead.
     """
 
     def __init__(
@@ -56,13 +57,16 @@ class TwoRadiusNet(nn.Module):
         embedding_channels: int = 128,
         layers: int = 3,
         joint: bool = True,
+        side_by_side: bool = True,
     ) -> None:
         super().__init__()
         self.num_labels = num_labels
+        self.side_by_side = side_by_side
         self.identifier = nn.Embedding(num_identifiers, embedding_channels)
         self.label = nn.Embedding(num_labels + 1, embedding_channels)
         self.role = nn.Embedding(len(ROLES), embedding_channels)
-        self.encoder = nn.Sequential(two_layers(3 * embedding_channels, channels, channels), nn.LayerNorm(channels))
+        inputs = 3 * embedding_channels if side_by_side else embedding_channels
+        self.encoder = nn.Sequential(two_layers(inputs, channels, channels), nn.LayerNorm(channels))
         self.convs = nn.ModuleList(MeanConv(channels, joint=joint) for _ in range(layers))
         self.memory = memory
         self.label_head = two_layers(channels, channels, num_labels)
@@ -99,8 +103,9 @@ class TwoRadiusNet(nn.Module):
         return x.index_select(0, graph.position)
 
     def embed(self, features: Int[Tensor, "3 kinds"]) -> Float[Tensor, "kinds embeddings"]:
-        """Embeddings of identifier, label and role side by side."""
-        return torch.cat([self.identifier(features[0]), self.label(features[1]), self.role(features[2])], dim=1)
+        """Embeddings of identifier, label and role side by side, or their sum."""
+        parts = [self.identifier(features[0]), self.label(features[1]), self.role(features[2])]
+        return torch.cat(parts, dim=1) if self.side_by_side else torch.stack(parts).sum(dim=0)
 
 
 def two_layers(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
