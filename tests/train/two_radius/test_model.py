@@ -10,7 +10,7 @@ from mooring.train.two_radius import TwoRadiusExperiment, TwoRadiusNet
 from mooring.train.two_radius.experiment import PAPER, TINY
 from mooring.train.two_radius.scores import losses
 
-MODELS = ["mpnn", "mpnn-additive", "mpnn-summed", "vn", "cross-attn", "anchored"]
+MODELS = ["mpnn", "vn", "cross-attn", "anchored"]
 CONFIG = replace(TINY, init_std=0.5)
 FULL = CountedTask(num_identifiers=5, num_centres=1, rendering="full")
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}

@@ -35,7 +35,8 @@ PANEL = (3.0, 2.4)
 # with Paul Tol's wine red as an eighth.
 COLOURS = {
     "none": "#7f7f7f", "mpnn": "#7f7f7f", "mpnn-additive": "#7f7f7f", "mpnn-summed": "#7f7f7f",
-    "vn": "#009e73", "vn-joint": "#56b4e9", "vn-sum": "#cc79a7", "vn-max": "#e69f00", "cross-attn": "#0072b2", "anchored": "#d55e00",
+    "vn": "#009e73", "vn-joint": "#56b4e9", "vn-sum": "#cc79a7", "vn-max": "#e69f00",
+    "cross-attn": "#0072b2", "anchored": "#d55e00",
     "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
     "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
     "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
