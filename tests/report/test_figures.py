@@ -23,6 +23,7 @@ from mooring.report.figures import (
     idea,
     motif_error,
     scales,
+    width,
 )
 from mooring.report.figures.series import series
 from mooring.report.figures.style import Picture, spread
@@ -177,3 +178,15 @@ def test_files_and_inline_drawings(tmp_path: Path) -> None:
     assert "<metadata>" not in inline
     # The same records give the same bytes, so that a page in version control changes only with its numbers.
     assert inline == idea.anchor_idea().svgs()[0]
+
+
+def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
+    for model, slots, both in [("anchored", 3, 0.5), ("anchored", 6, 1.0), ("wide-vn-add", 3, 0.1)]:
+        config = {"slots": slots, "channels": 8, "num_identifiers": 6}
+        made = make_run(model, 0, 1.0, both, both, task="two-radius-leaderboard", preset="width", config=config)
+        path = save(made, f"{model}-{slots}.json")
+    runs = load([path.parent]).runs("two-radius-leaderboard", "width")
+    label, both_panel = drawn(width.by_width(runs)).panels
+    assert sorted(lines(both_panel)) == [([24], [10.0]), ([24, 48], [50.0, 100.0])]
+    assert sorted(lines(label)) == [([24], [100.0]), ([24, 48], [100.0, 100.0])]
+    assert width.by_width([]) is None

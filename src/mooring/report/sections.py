@@ -16,6 +16,7 @@ from mooring.report.figures import (
     idea,
     motif_error,
     scales,
+    width,
 )
 from mooring.report.figures import original as original_figure
 from mooring.report.figures.series import series
@@ -125,7 +126,9 @@ def _audit(records: Records) -> Iterable[Block | None]:
 
 def _leaderboard(records: Records) -> Iterable[Block | None]:
     for preset in records.presets(leaderboard.TASK):
-        yield leaderboard.leaderboard(records, preset)
+        if preset != leaderboard.WIDTH:
+            yield leaderboard.leaderboard(records, preset)
+    yield width.by_width(records.runs(leaderboard.TASK, leaderboard.WIDTH))
 
 
 def _bench(records: Records) -> Iterable[Block | None]:

@@ -9,6 +9,8 @@ from mooring.report.records import Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
 TASK = "two-radius-leaderboard"
+# The preset of a sweep, which is drawn and not ranked.
+WIDTH = "width"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
 

@@ -43,6 +43,8 @@ SCREEN = LeaderboardConfig(
         "hopeless_both": 2 / 36,
     }
 )
+# For sweeps over slots and identifiers: its runs are points of a figure and no rows of the leaderboard.
+WIDTH = SCREEN
 TINY = replace(SCREEN, epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
 
 
@@ -56,7 +58,7 @@ class LeaderboardExperiment(TwoRadiusExperiment):
 
     name: ClassVar[str] = "two-radius-leaderboard"
     config_type: ClassVar[type[TrainConfig]] = LeaderboardConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {"screen": SCREEN, "tiny": TINY}
+    presets: ClassVar[dict[str, TrainConfig]] = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
     models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
 
     config: LeaderboardConfig

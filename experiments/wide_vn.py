@@ -1,0 +1,40 @@
+"""The ablation the paper leaves open: a wide VN of total width M d against M slots of width d, at equal budgets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from recipe import RESULTS
+
+from mooring.report import tables_text
+from mooring.train import RunRequest, parse_seeds, run_many
+
+MODELS = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
+
+
+def command(
+    sizes: Annotated[str, typer.Option(help="Numbers of identifiers.")] = "6,12,24,48",
+    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
+    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+) -> None:
+    asked = [
+        RunRequest(
+            "two-radius-leaderboard",
+            model,
+            seed,
+            "width",
+            {"num_identifiers": size, "slots": slots},
+            RESULTS,
+        )
+        for size in map(int, sizes.split(","))
+        for seed in parse_seeds(seeds)
+        for slots in (size // 2, size, 2 * size)
+        for model in MODELS
+    ]
+    run_many(asked, workers)
+    print(tables_text([request.record_path for request in asked]))
+
+
+if __name__ == "__main__":
+    typer.run(command)
