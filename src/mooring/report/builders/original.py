@@ -29,6 +29,12 @@ class Row:
     def short(self) -> str:
         return paper.short(self.model) + (f" ({self.variant})" if self.variant else "")
 
+    @property
+    def has_slots(self) -> bool:
+        """Whether its memory has slots; a convolution alone and a plain virtual node have the setting, but no use."""
+        memory = self.model.partition("+")[2]
+        return bool(memory) and not memory.startswith("vn")
+
     def accuracy(self, size: int) -> Estimate | None:
         """Mean and interval of the held-out accuracy at one size, None where it was not run."""
         runs = self.by_size[size].runs if size in self.by_size else ()
@@ -74,7 +80,8 @@ def accuracy(records: Records, preset: str | None = None) -> Table:
         seconds = estimate([run.number("wall_seconds") for group in row.by_size.values() for run in group.runs])
         cells = [percent(row.accuracy(n)) for n in sizes]
         name = paper.title(row.model) + (f" ({row.variant})" if row.variant else "")
-        rows.append((name, "measured", row.width, row.values("slots"), *cells, f"{seconds.mean:.0f}"))
+        slots = row.values("slots") if row.has_slots else ABSENT
+        rows.append((name, "measured", row.width, slots, *cells, f"{seconds.mean:.0f}"))
     for model, by_width in paper.ORIGINAL.items():
         for width, values in by_width.items():
             by_n = dict(zip(paper.ORIGINAL_SIZES, values, strict=True))
