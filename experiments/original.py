@@ -5,24 +5,17 @@ from recipe import RESULTS, main
 from mooring.train import RunRequest
 
 SIZES = (10, 50, 100, 150, 200)
-# gcn+vn-sum with three blocks is the published virtual node. Slots are the preset's 256 for every size: with a quarter
-# more slots than identifiers some share one, and at n = 50 that cost two points.
+# gcn+vn-sum with three blocks is the published virtual node. Slots are the preset's 256, and 512 as well for more than
+# 128 identifiers: those that share a slot cost points, and with twice as many slots as identifiers few do.
 MODELS = {"gcn": {}, "gin": {}, "gat": {}, "gcn+vn-sum": {"memory_blocks": 3}, "gcn+anchored": {}}
 
 
 def requests(seeds: list[int]) -> list[RunRequest]:
     return [
-        RunRequest(
-            "two-radius-original",
-            model,
-            seed,
-            "sweep",
-            {**extra, "num_identifiers": size},
-            RESULTS,
-        )
+        RunRequest("two-radius-original", model, seed, "sweep", {**extra, "num_identifiers": size}, RESULTS)
         for seed in seeds
         for size in SIZES
-        for model, extra in MODELS.items()
+        for model, extra in [*MODELS.items(), *([("gcn+anchored", {"slots": 512})] if size > 128 else [])]
     ]
 
 
