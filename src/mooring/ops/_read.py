@@ -26,10 +26,6 @@ def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
 
 
-def _skips(index: Tensor | None) -> bool:
-    return index is not None and bool((index < 0).any())
-
-
 def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
     """``[graphs or 1, parts, ...]`` -> ``[parts, graphs of the tile or 1, ...]``."""
     return (tensor if tensor.size(0) == 1 else tile.of_graphs(tensor)).transpose(0, 1)
@@ -39,9 +35,8 @@ def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
 def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, groups: int, residual: bool) -> Tensor:
     dtype = statistics_dtype(query.dtype)
     keys, values = key.to(dtype), value.to(dtype)
-    context = blank_like(query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype), index)
-    if residual and _skips(index):
-        context.copy_(query)
+    blank = query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype)
+    context = blank_like(blank, index, query if residual else None)
     for tile in tiles(index, query.size(0), value.size(0)):
         queries = take(query, tile)
         weights = _weights(queries, _of_tile(keys, tile), groups)
@@ -67,9 +62,7 @@ def read_backward_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     dtype = grad_context.dtype
     keys, values = key.to(dtype), value.to(dtype)
-    grad_query = blank_like(query, index)
-    if residual and _skips(index):
-        grad_query.copy_(grad_context)
+    grad_query = blank_like(query, index, grad_context if residual else None)
     grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
     for tile in tiles(index, query.size(0), value.size(0)):
         queries, slope = take(query, tile), take(grad_context, tile)

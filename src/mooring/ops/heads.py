@@ -1,4 +1,4 @@
-"""A linear map for each head, from rows that hold the heads side by side to rows that do."""
+"""A linear map for each head, over rows that hold the heads side by side."""
 
 from __future__ import annotations
 

@@ -87,11 +87,14 @@ class Tile:
         return (~self.padding).flatten().nonzero().squeeze(1)
 
 
-def blank_like(tensor: Tensor, index: Tensor | None) -> Tensor:
-    """Room for one row a node: zero where some nodes are left out, else left unset, because tiles cover every row."""
-    if index is not None and bool((index < 0).any()):
-        return torch.zeros_like(tensor)
-    return torch.empty_like(tensor)
+def blank_like(tensor: Tensor, index: Tensor | None, skipped: Tensor | None = None) -> Tensor:
+    """Room for one row a node, left unset because tiles cover every row.
+
+    Where some nodes are left out, those have the rows of ``skipped``, or zero.
+    """
+    if index is None or not bool((index < 0).any()):
+        return torch.empty_like(tensor)
+    return torch.zeros_like(tensor) if skipped is None else torch.empty_like(tensor).copy_(skipped)
 
 
 def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Tile]:
