@@ -16,7 +16,7 @@ from mooring.report import tables_text
 from mooring.train import Record, RunRequest, parse_seeds, run_many
 
 TASK, PRESET = "two-radius-leaderboard", "screen"
-RATES = (1e-3, 3e-3)
+RATES = (1e-3, 3e-4)
 
 
 def request(model: str, seed: int, rate: float) -> RunRequest:

@@ -109,7 +109,7 @@ def verify(
 
 @app.command()
 def audit(
-    target: Annotated[str, typer.Argument(help="package.module:Name, or 'catalogue' for all known modules.")],
+    target: Annotated[str, typer.Argument(help="package.module:Name, zoo.NAME, or all of 'catalogue' or 'zoo'.")],
     channels: Annotated[int, typer.Option(help="Width of the node features.")] = 16,
     arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
     kind: Annotated[str | None, typer.Option(help="aggregation, virtual_node, layer or dense.")] = None,
@@ -121,14 +121,17 @@ def audit(
     from mooring.audit import catalogue
 
     sys.path.insert(0, str(Path.cwd()))
-    if target == "catalogue":
-        for card in catalogue.cards(seed):
+    if target in ("catalogue", "zoo"):
+        for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
             console.print(card.render())
             if out is not None:
                 write_json(out / f"{slug(card.module)}.json", card.to_record())
         return
-    module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
-    card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
+    if target.startswith(catalogue.ZOO):
+        (card,) = catalogue.cards(seed, chosen=catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)]))
+    else:
+        module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
+        card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
     console.print(card.render())
     if out is not None:
         write_json(out, card.to_record())

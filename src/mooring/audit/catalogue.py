@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +15,13 @@ from torch_geometric.nn.attention import PolynormerAttention, SGFormerAttention
 from torch_geometric.transforms import VirtualNode as VirtualNodeTransform
 
 from mooring import nn as mooring_nn
+from mooring import zoo
 from mooring.audit.card import Card
 from mooring.audit.runner import audit
 
 CHANNELS, HEADS, SLOTS = 16, 4, 8
+# What a module of the zoo is called outside of it, as in ``zoo.lse``.
+ZOO = "zoo."
 
 # Often asked: the question, the cards that answer it and the finding that holds the answer.
 QUESTIONS = (
@@ -132,6 +136,21 @@ def entries() -> tuple[Entry, ...]:
     )
 
 
+def zoo_entries(names: Iterable[str] = ()) -> tuple[Entry, ...]:
+    """Return modules of the zoo as entries, all that there are by default; ``none`` has nothing to audit."""
+    found = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
+    spec = zoo.MemorySpec(CHANNELS, SLOTS, HEADS)
+    return tuple(
+        Entry(
+            ZOO + item.name,
+            f"{item.title} ({item.paper})",
+            cast(Callable[[], Callable[..., Any]], partial(zoo.build, item.name, spec)),
+            "virtual_node",
+        )
+        for item in found
+    )
+
+
 def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
     """Build an entry with weights that are a function of the seed, leaving torch's generator as it was."""
     with torch.random.fork_rng(devices=[]):
@@ -139,9 +158,9 @@ def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
         return entry.build()
 
 
-def cards(seed: int = 0, trials: int = 12) -> Iterator[Card]:
-    """Audit the whole catalogue, one card at a time."""
-    for entry in entries():
+def cards(seed: int = 0, trials: int = 12, chosen: Iterable[Entry] | None = None) -> Iterator[Card]:
+    """Audit the chosen entries, or the whole catalogue, one card at a time."""
+    for entry in entries() if chosen is None else chosen:
         yield audit(build(entry, seed), entry.kind, channels=CHANNELS, seed=seed, trials=trials, name=entry.name)
 
 

@@ -122,6 +122,7 @@ def _audit(records: Records) -> Iterable[Block | None]:
     if records.kind("audit"):
         yield audit.cards(records)
         yield audit.ranges(records)
+        yield audit.zoo(records)
 
 
 def _leaderboard(records: Records) -> Iterable[Block | None]:

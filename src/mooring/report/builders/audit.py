@@ -10,6 +10,8 @@ from mooring.report.tables import ABSENT, Column, Table
 
 # Measurements whose verdict is a phrase of numbers and needs a wide column.
 PHRASES = ("numeric_range", "dtypes", "cost_growth")
+# How cards of the zoo are named; they have a table of their own.
+ZOO = "zoo."
 
 
 def findings(card: Record) -> dict[str, Record]:
@@ -27,14 +29,26 @@ def cards(records: Records) -> Table:
     return _matrix(records, "audit", "Audit cards", False, notes)
 
 
+def zoo(records: Records) -> Table | None:
+    """The same for the modules of the zoo."""
+    table = _matrix(records, "audit-zoo", "Audit cards of the zoo", False, (), zoo=True)
+    return table if table.rows else None
+
+
 def ranges(records: Records) -> Table | None:
     """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
     table = _matrix(records, "audit-ranges", "Range, precision and cost", True, ())
     return table if len(table.columns) > 1 else None
 
 
-def _matrix(records: Records, name: str, title: str, phrases: bool, notes: tuple[str, ...]) -> Table:
-    found: Mapping[str, dict[str, Record]] = {card.text("module"): findings(card) for card in records.kind("audit")}
+def _matrix(
+    records: Records, name: str, title: str, phrases: bool, notes: tuple[str, ...], *, zoo: bool = False
+) -> Table:
+    found: Mapping[str, dict[str, Record]] = {
+        card.text("module").removeprefix(ZOO): findings(card)
+        for card in records.kind("audit")
+        if card.text("module").startswith(ZOO) == zoo
+    }
     names = dict.fromkeys(name for card in found.values() for name in card)
     shown = [name for name in names if (name in PHRASES) == phrases]
     rows = []

@@ -45,6 +45,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
     "verify": theory.checks,
     "audit": audit.cards,
     "audit-ranges": audit.ranges,
+    "audit-zoo": audit.zoo,
     "bench": _bench,
 }
 

@@ -2,6 +2,7 @@
 
 from mooring.train.motifs.config import MotifConfig
 from mooring.train.motifs.experiment import MotifExperiment
+from mooring.train.motifs.leaderboard import MotifLeaderboardExperiment
 from mooring.train.motifs.model import GINBackbone, MotifNet
 from mooring.train.motifs.readouts import NORMALISED, READOUTS, Readout, ReadoutSpec
 
@@ -11,6 +12,7 @@ __all__ = [
     "GINBackbone",
     "MotifConfig",
     "MotifExperiment",
+    "MotifLeaderboardExperiment",
     "MotifNet",
     "Readout",
     "ReadoutSpec",

@@ -41,11 +41,17 @@ class MotifExperiment(Experiment):
     config: MotifConfig
 
     def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
+        self.factor = self.rate(model)
+        super().__init__(config, model, seed)
+
+    @staticmethod
+    def rate(model: str) -> float:
+        """Return a model's own factor on the learning rate, and refuse one that does not exist."""
         if model not in READOUTS:
             guess = did_you_mean(model, READOUTS)
             remedy = f"did you mean {guess!r}?" if guess else f"the readouts are {', '.join(READOUTS)}."
             raise ConfigError(f"motifs: unknown readout {model!r}; {remedy}")
-        super().__init__(config, model, seed)
+        return READOUTS[model].rate
 
     def build(self) -> nn.Module:
         config = self.config
@@ -55,8 +61,7 @@ class MotifExperiment(Experiment):
         return MotifNet(config.num_types, config.channels, config.layers, readout, len(MOTIF_NAMES))
 
     def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
-        rate = READOUTS[self.model].rate
-        return [{**group, "lr": rate * group["lr"]} for group in super().parameter_groups(net)]
+        return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]
 
     def learning_rate_factor(self, epoch: int, step: int) -> float:
         config = self.config
@@ -97,7 +102,7 @@ class MotifExperiment(Experiment):
             "per_motif": {split: per_motif(*result, MOTIF_NAMES) for split, result in results.items()},
             "error_by_count": {split: error_by_count(*result) for split, result in results.items()},
             "replication_change": float(change),
-            "learning_rate": self.config.learning_rate * READOUTS[self.model].rate,
+            "learning_rate": self.config.learning_rate * self.factor,
         }
         return metrics, diagnostics
 

@@ -29,7 +29,7 @@ class LeaderboardConfig(TwoRadiusConfig):
 SCREEN = LeaderboardConfig(
     **{
         **vars(QUICK),
-        "epochs": 20,
+        "epochs": 40,
         "num_identifiers": 6,
         "slots": 6,
         "channels": 64,
@@ -39,7 +39,7 @@ SCREEN = LeaderboardConfig(
         "count_warmup": 1,
         "count_ramp": 1,
         "count_weight": 1.0,
-        "hopeless_after": 8,
+        "hopeless_after": 10,
         "hopeless_both": 2 / 36,
     }
 )

@@ -1,0 +1,132 @@
+"""Every global module on the motif census with one budget of parameters and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mooring import zoo
+from mooring.tasks.motifs import MOTIF_NAMES
+from mooring.train.experiment import TrainConfig, register_experiment
+from mooring.train.motifs.batch import MotifBatch
+from mooring.train.motifs.config import MotifConfig
+from mooring.train.motifs.experiment import MotifExperiment
+from mooring.train.motifs.model import GINBackbone
+from mooring.zoo import MemorySpec
+
+
+class ReaderNet(nn.Module):
+    """Backbone, global module, and one reader a motif: a node without edges that asks the memory for its count.
+
+    The graph's own nodes write and only readers read, so a count can reach the head through the module alone.
+
+    Args:
+        num_types, channels, layers, num_motifs: as in :class:`~mooring.train.motifs.MotifNet`.
+        memory: with the forward of :class:`~mooring.nn.SlotVirtualNode`; None leaves the readers as they are.
+    """
+
+    def __init__(self, num_types: int, channels: int, layers: int, memory: nn.Module | None, num_motifs: int) -> None:
+        super().__init__()
+        self.backbone = GINBackbone(num_types, channels, layers)
+        self.memory = memory
+        self.readers = nn.Parameter(torch.randn(num_motifs, channels))
+        self.head = nn.Linear(channels, num_motifs)
+
+    def forward(self, batch: MotifBatch) -> Float[Tensor, "graphs motifs"]:
+        graphs, motifs = batch.num_graphs, len(self.readers)
+        readers = self.readers.repeat(graphs, 1)
+        if self.memory is not None:
+            h = self.backbone(batch.x, batch.edge_index)
+            index = torch.arange(graphs).repeat_interleave(motifs)
+            reads = torch.arange(len(h) + len(readers)) >= len(h)
+            out = self.memory(
+                torch.cat([h, readers]),
+                torch.cat([batch.batch, index]),
+                sources=~reads,
+                targets=reads,
+                num_graphs=graphs,
+            )
+            readers = out[len(h) :]
+        # Each motif has its own row of the head, so that a module which tells all readers the same is not lost here.
+        return torch.einsum("gmc,mc->gm", readers.unflatten(0, (graphs, motifs)), self.head.weight) + self.head.bias
+
+
+@dataclass(frozen=True)
+class MotifLeaderboardConfig(MotifConfig):
+    """As :class:`MotifConfig`, and when to give up.
+
+    Args:
+        hopeless_after: Epochs after which a run ends whose best log-R2 is below ``hopeless_r2``; None never gives up.
+        hopeless_r2: Of the validation graphs.
+    """
+
+    hopeless_after: int | None = None
+    hopeless_r2: float = 0.0
+    init_std: float = 0.1
+
+
+# Smaller graphs, half the width and a third of the updates of the `full` census: the whole zoo in half an hour.
+SCREEN = MotifLeaderboardConfig(
+    epochs=20,
+    steps_per_epoch=125,
+    learning_rate=2e-3,
+    batch_size=16,
+    train_graphs=2000,
+    validation_graphs=200,
+    test_graphs=200,
+    channels=32,
+    max_count=4,
+    background=(8, 32),
+    ood_counts=(5, 12),
+    ood_background=(64, 128),
+    hopeless_after=10,
+    hopeless_r2=0.1,
+)
+TINY = replace(
+    SCREEN,
+    epochs=2,
+    steps_per_epoch=3,
+    train_graphs=60,
+    validation_graphs=11,
+    test_graphs=7,
+    channels=16,
+    slots=6,
+    hopeless_after=1,
+)
+
+
+@register_experiment
+class MotifLeaderboardExperiment(MotifExperiment):
+    """The motif census for every module of the zoo, each with the parameters of the anchored one.
+
+    :func:`mooring.zoo.matched` says how budgets are made equal. A run ends early when it is hopeless:
+    ``hopeless_after`` epochs, and no validation with a log-R2 above ``hopeless_r2``.
+    """
+
+    name: ClassVar[str] = "motifs-leaderboard"
+    config_type: ClassVar[type[TrainConfig]] = MotifLeaderboardConfig
+    presets: ClassVar[Mapping[str, TrainConfig]] = {"screen": SCREEN, "tiny": TINY}
+    models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
+    config: MotifLeaderboardConfig
+
+    @staticmethod
+    def rate(model: str) -> float:
+        zoo.entry(model)
+        return 1.0
+
+    def build(self) -> nn.Module:
+        config = self.config
+        memory = zoo.matched(self.model, MemorySpec(config.channels, config.slots, config.heads, init_std=config.init_std))
+        return ReaderNet(config.num_types, config.channels, config.layers, memory, len(MOTIF_NAMES))
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        after = self.config.hopeless_after
+        hopeless = after is not None and len(history) >= after
+        return super().should_stop(history) or (
+            hopeless and max(row["log_r2"] for row in history) < self.config.hopeless_r2
+        )
