@@ -1,11 +1,13 @@
-"""Every global module of the zoo on counted Two-Radius: equal budgets, equal updates, the same search for a rate.
+"""Every global module of the zoo on one task: equal budgets, equal updates, the same search for a rate.
 
 The rule: the first seed runs at every rate, though a module that the first one solves needs no other; the rate with
-the best validation Both goes to the other seeds.
+the best validation goes to the other seeds. The best five modules of those then get the further seeds.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from statistics import mean
 from typing import Annotated
 
 import typer
@@ -15,36 +17,69 @@ from mooring import zoo
 from mooring.report import tables_text
 from mooring.train import Record, RunRequest, parse_seeds, run_many
 
-TASK, PRESET = "two-radius-leaderboard", "screen"
-RATES = (1e-3, 3e-4)
+PRESET = "screen"
+TOP = 5
 
 
-def request(model: str, seed: int, rate: float) -> RunRequest:
-    overrides = {} if rate == RATES[0] else {"learning_rate": rate}
-    return RunRequest(TASK, model, seed, PRESET, overrides, RESULTS)
+@dataclass(frozen=True)
+class Board:
+    """A task, the rates tried (the preset's own first), and the validation metric that ranks: higher is better."""
+
+    task: str
+    rates: tuple[float, ...]
+    metric: str
+    sign: int
+    solved: float
+
+    def request(self, model: str, seed: int, rate: float) -> RunRequest:
+        overrides = {} if rate == self.rates[0] else {"learning_rate": rate}
+        return RunRequest(self.task, model, seed, PRESET, overrides, RESULTS)
+
+    def score(self, asked: RunRequest) -> float:
+        """What a finished run was selected by, turned so that higher is better."""
+        return self.sign * float(Record.read(asked.record_path).metrics["best"][self.metric])
 
 
-def both(asked: RunRequest) -> float:
-    """The validation Both a finished run was selected by."""
-    return float(Record.read(asked.record_path).metrics["best"]["both"])
+BOARDS = {
+    "two-radius": Board("two-radius-leaderboard", (1e-3, 3e-4), "both", sign=1, solved=1.0),
+    "motifs": Board("motifs-leaderboard", (2e-3, 5e-3), "log_mae", sign=-1, solved=0.0),
+}
 
 
 def command(
+    task: Annotated[str, typer.Argument(help="two-radius or motifs.")] = "two-radius",
     seeds: Annotated[str, typer.Option(help="The first one chooses the rate.")] = "0-2",
+    further: Annotated[str, typer.Option(help="Seeds of the best five besides; none if empty.")] = "3-4",
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
 ) -> None:
+    if task not in BOARDS:
+        raise typer.BadParameter(f"{task!r} has no leaderboard; expected {' or '.join(BOARDS)}.")
+    board = BOARDS[task]
     first, *others = parse_seeds(seeds)
     tried: dict[str, list[RunRequest]] = {model: [] for model in zoo.names()}
-    for rate in RATES:
-        unsolved = [model for model, runs in tried.items() if all(both(run) < 1.0 for run in runs)]
-        for model in unsolved:
-            tried[model].append(request(model, first, rate))
-        run_many([tried[model][-1] for model in unsolved], workers, engine)  # type: ignore[arg-type]
-    best = {model: RATES[runs.index(max(runs, key=both))] for model, runs in tried.items()}
-    rest = [request(model, seed, rate) for seed in others for model, rate in best.items()]
-    run_many(rest, workers, engine)  # type: ignore[arg-type]
-    print(tables_text([run.record_path for run in [*(run for runs in tried.values() for run in runs), *rest]]))
+
+    def run(asked: list[RunRequest]) -> list[RunRequest]:
+        run_many(asked, workers, engine)  # type: ignore[arg-type]
+        return asked
+
+    for rate in board.rates:
+        unsolved = [model for model, runs in tried.items() if all(board.score(run) < board.solved for run in runs)]
+        for asked in run([board.request(model, first, rate) for model in unsolved]):
+            tried[asked.model].append(asked)
+    best = {model: board.rates[runs.index(max(runs, key=board.score))] for model, runs in tried.items()}
+    for seed in others:
+        for asked in run([board.request(model, seed, rate) for model, rate in best.items()]):
+            tried[asked.model].append(asked)
+
+    def standing(model: str) -> float:
+        return mean(board.score(board.request(model, seed, best[model])) for seed in (first, *others))
+
+    leaders = sorted(best, key=standing, reverse=True)[:TOP] if further else []
+    for seed in parse_seeds(further) if further else ():
+        for asked in run([board.request(model, seed, best[model]) for model in leaders]):
+            tried[asked.model].append(asked)
+    print(tables_text([run.record_path for runs in tried.values() for run in runs]))
 
 
 if __name__ == "__main__":

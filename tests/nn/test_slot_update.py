@@ -60,3 +60,11 @@ def test_identity_is_the_residual_of_the_slot_states() -> None:
 def test_unknown_mass() -> None:
     with pytest.raises(ValueError, match=r"^SlotUpdate: mass is 'count' but 'softplus' or 'log_odds' was expected\.$"):
         SlotUpdate(CHANNELS, SLOTS, HEADS, mass="count")  # type: ignore[arg-type]
+
+
+def test_anchors_start_where_they_are_told_also_after_a_reset() -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, anchor_init=2.5)
+    assert torch.equal(update.anchor_logit.detach(), torch.full((SLOTS, HEADS), 2.5))
+    torch.nn.init.zeros_(update.anchor_logit)
+    update.reset_parameters()
+    assert torch.equal(update.anchor_logit.detach(), torch.full((SLOTS, HEADS), 2.5))

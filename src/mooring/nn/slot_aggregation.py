@@ -25,7 +25,7 @@ class SlotAggregation(Aggregation):
 
     Args:
         channels: width of the elements.
-        slots, heads, anchored, temperature, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
+        slots, heads, anchored, temperature, mass, anchor_init: as in :class:`~mooring.nn.SlotVirtualNode`.
         out_channels: width of the result; channels if None.
 
     Shapes: x ``[elements, channels]``, index ``[elements]`` in any order -> ``[sets, out_channels]``.
@@ -47,6 +47,7 @@ class SlotAggregation(Aggregation):
         temperature: float = 1.0,
         mass: MassFeature = "softplus",
         out_channels: int | None = None,
+        anchor_init: float = 0.0,
     ) -> None:
         super().__init__()
         check_build("SlotAggregation", channels, slots, heads)
@@ -55,7 +56,7 @@ class SlotAggregation(Aggregation):
         self.heads = heads
         self.anchored = anchored
         self.write = SlotWrite(channels, slots, heads, temperature=temperature)
-        self.update = SlotUpdate(channels, slots, heads, anchored=anchored, mass=mass)
+        self.update = SlotUpdate(channels, slots, heads, anchored=anchored, mass=mass, anchor_init=anchor_init)
         self.lin = nn.Linear(slots * channels, out_channels or channels)
 
     def reset_parameters(self) -> None:

@@ -32,12 +32,14 @@ class SlotUpdate(nn.Module):
 
     Args:
         channels, slots, heads: as in :class:`SlotWrite`.
-        anchored: give each slot and head a private anchor, a logit (zero at first) and a value.
+        anchored: give each slot and head a private anchor, a logit and a value.
         mass: ``"softplus"`` is :math:`\log(1 + Z e^{-s_0})`, finite for an empty set and equal to
             ``log(1 + count)`` for matching logits: the default. ``"log_odds"`` is the paper's
             :math:`\log Z - s_0`, here floored at -20, because it is ``-inf`` for an empty set.
         split: keep content and mass in separate channels; False puts the raw ``eq:anchored`` mixture in the content
             instead, where LayerNorm sees it.
+        anchor_init: what the anchors' logits start at. Zero suits slots that a handful of nodes write to; where a
+            slot sees many nodes, the log of how many keeps its first mass near one instead of drowning the anchor.
         identity: add the learned slot states, the residual of ``eq:slotread``; None where slots have addresses.
 
     Shapes: content ``[graphs, slots, heads, channels / heads]`` -> ``[graphs, slots, channels]``.
@@ -53,6 +55,7 @@ class SlotUpdate(nn.Module):
         mass: MassFeature = "softplus",
         split: bool = True,
         hidden_channels: int | None = None,
+        anchor_init: float = 0.0,
     ) -> None:
         super().__init__()
         if mass not in ("softplus", "log_odds"):
@@ -60,6 +63,7 @@ class SlotUpdate(nn.Module):
         self.anchored = anchored
         self.mass = mass
         self.split = split
+        self.anchor_init = anchor_init
         hidden = hidden_channels or channels
         self.lin_out = nn.Linear(channels, channels)
         self.norm_in = nn.LayerNorm(channels)
@@ -77,7 +81,7 @@ class SlotUpdate(nn.Module):
             if isinstance(module, nn.Linear | nn.LayerNorm):
                 module.reset_parameters()
         if self.anchored:
-            nn.init.zeros_(self.anchor_logit)
+            nn.init.constant_(self.anchor_logit, self.anchor_init)
             nn.init.normal_(self.anchor_value)
 
     def forward(

@@ -45,6 +45,8 @@ class SlotVirtualNode(nn.Module):
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
             where there are as many slots as nodes, but counts less well.
+        anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
+            helps where slots see hundreds of them.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
         init_std: how far from the identity the module starts: the gain of the residual (0.1 if None), the deviation of
@@ -75,6 +77,7 @@ class SlotVirtualNode(nn.Module):
         integrate: Literal["film", "residual", "global_film"] | nn.Module = "film",
         hidden_channels: int | None = None,
         update_channels: int | None = None,
+        anchor_init: float = 0.0,
         merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float | None = None,
     ) -> None:
@@ -101,6 +104,7 @@ class SlotVirtualNode(nn.Module):
             mass=mass,
             split=split,
             hidden_channels=update_channels,
+            anchor_init=anchor_init,
         )
         self.read: SlotRead | None = None
         if self.integrate.context_channels:

@@ -19,15 +19,16 @@ ALL = MOTIFS + DISTRACTORS
 def hung(*shapes, ring: int = 11) -> MotifGraph:
     """Shapes hung on a ring, written out by hand: no part of the generator is used."""
     edges = [(node, (node + 1) % ring) for node in range(ring)]
-    marker = np.zeros(ring + sum(shape.num_nodes for shape in shapes), dtype=bool)
+    planted = np.zeros(ring + sum(shape.num_nodes for shape in shapes), dtype=np.uint8)
     start = ring
     for place, shape in enumerate(shapes):
         edges += [(start + a, start + b) for a, b in shape.edges] + [(place, start)]
-        marker[start] = True
+        planted[start] = 1 + ALL.index(shape)
         start += shape.num_nodes
     return MotifGraph(
         types=np.zeros(start, dtype=np.uint8),
-        marker=marker,
+        marker=planted > 0,
+        planted=planted,
         edges=np.array(edges, dtype=np.int32).T,
         counts=np.array([shapes.count(motif) for motif in MOTIFS], dtype=np.int32),
         distractors=np.array([shapes.count(shape) for shape in DISTRACTORS], dtype=np.int32),

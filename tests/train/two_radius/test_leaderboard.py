@@ -20,9 +20,9 @@ def test_budgets_differ_by_a_twentieth_at_most(model: str) -> None:
 @pytest.mark.parametrize(
     ("both", "stops"),
     [
-        ([0.01] * 7, False),
-        ([0.01] * 8, True),
-        ([0.01, 0.06, *[0.01] * 9], False),
+        ([0.01] * 9, False),
+        ([0.01] * 10, True),
+        ([0.01, 0.06, *[0.01] * 11], False),
         ([0.3, 1.0], True),
         ([0.3, 0.999], False),
     ],

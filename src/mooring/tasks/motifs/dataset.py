@@ -25,12 +25,13 @@ class MotifDataset:
     """Graphs ``0..len-1`` of one split, concatenated.
 
     Shapes:
-        types, marker [nodes]; edges [2, edges], numbered inside each graph; counts, distractors [graphs, 6];
+        types, marker, planted [nodes]; edges [2, edges], numbered inside each graph; counts, distractors [graphs, 6];
         copies [graphs]; node_start [graphs + 1] and edge_start [graphs + 1] say where each graph begins.
     """
 
     types: NDArray[np.uint8]
     marker: NDArray[np.bool_]
+    planted: NDArray[np.uint8]
     edges: NDArray[np.int32]
     counts: NDArray[np.int32]
     distractors: NDArray[np.int32]
@@ -43,6 +44,7 @@ class MotifDataset:
         return cls(
             types=np.concatenate([graph.types for graph in graphs]),
             marker=np.concatenate([graph.marker for graph in graphs]),
+            planted=np.concatenate([graph.planted for graph in graphs]),
             edges=np.concatenate([graph.edges for graph in graphs], axis=1),
             counts=np.stack([graph.counts for graph in graphs]),
             distractors=np.stack([graph.distractors for graph in graphs]),
@@ -62,6 +64,7 @@ class MotifDataset:
         return MotifGraph(
             types=self.types[nodes],
             marker=self.marker[nodes],
+            planted=self.planted[nodes],
             edges=self.edges[:, edges],
             counts=self.counts[index],
             distractors=self.distractors[index],

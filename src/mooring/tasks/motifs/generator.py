@@ -142,11 +142,13 @@ def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
     number = rng.permutation(len(plan.types)).astype(np.int32)
     types = np.empty_like(plan.types)
     types[number] = plan.types
-    marker = np.zeros(len(types), dtype=np.bool_)
-    marker[number[plan.roots]] = True
+    # Roots stand in the order in which gadgets were hung: all of one kind, then all of the next.
+    planted = np.zeros(len(types), dtype=np.uint8)
+    planted[number[plan.roots]] = 1 + np.repeat(np.arange(len(_SHAPES)), [*plan.counts, *plan.distractors])
     return MotifGraph(
         types=types,
-        marker=marker,
+        marker=planted > 0,
+        planted=planted,
         edges=number[np.concatenate([plan.frame, plan.gadgets], axis=1)],
         counts=plan.counts,
         distractors=plan.distractors,

@@ -14,12 +14,14 @@ class MotifGraph:
 
     Shapes:
         types [nodes] uint8, marker [nodes] bool (the root marker, shared by motifs and distractors),
+        planted [nodes] uint8 (which gadget has its root here: 0 none, 1-6 a motif, 7-12 a distractor; no input),
         edges [2, edges] int32 (each undirected edge once), counts and distractors [6] int32, in the order of
         ``MOTIFS`` and ``DISTRACTORS``. ``copies`` is the number of connected components.
     """
 
     types: NDArray[np.uint8]
     marker: NDArray[np.bool_]
+    planted: NDArray[np.uint8]
     edges: NDArray[np.int32]
     counts: NDArray[np.int32]
     distractors: NDArray[np.int32]
@@ -41,6 +43,7 @@ def union(graphs: list[MotifGraph]) -> MotifGraph:
     return MotifGraph(
         types=np.concatenate([graph.types for graph in graphs]),
         marker=np.concatenate([graph.marker for graph in graphs]),
+        planted=np.concatenate([graph.planted for graph in graphs]),
         edges=np.concatenate(
             [graph.edges + np.int32(start) for graph, start in zip(graphs, starts, strict=True)], axis=1
         ),

@@ -52,6 +52,11 @@ def check(graph: MotifGraph) -> None:
             raise ValueError(f"motifs: {name} counts {names} are {found.tolist()}, labelled {claimed.tolist()}.")
     if int(graph.marker.sum()) != int(graph.counts.sum() + graph.distractors.sum()):
         raise ValueError("motifs: a marked root belongs to no gadget.")
+    for root in np.flatnonzero(graph.planted).tolist():
+        if not _occurrences(host, root, (MOTIFS + DISTRACTORS)[graph.planted[root] - 1]):
+            raise ValueError(f"motifs: node {root} is not the root of the gadget that is said to be planted there.")
+    if not np.array_equal(graph.planted > 0, graph.marker):
+        raise ValueError("motifs: planted and marker disagree about the roots.")
 
 
 def _host(graph: MotifGraph) -> Any:

@@ -16,12 +16,16 @@ from mooring.tasks.motifs import MotifDataset, MotifSettings, generate_many
 
 @dataclass(frozen=True, eq=False)
 class MotifBatch:
-    """Node features (one-hot type, root marker), directed edges, the graph of each node, and ``log(1 + count)``."""
+    """Node features (one-hot type, root marker), directed edges, the graph of each node, and ``log(1 + count)``.
+
+    ``planted`` is the gadget whose root a node is, 0 for none: a label of single nodes that no readout is shown.
+    """
 
     x: Float[Tensor, "nodes features"]
     edge_index: Int[Tensor, "2 edges"]
     batch: Int[Tensor, " nodes"]
     target: Float[Tensor, "graphs motifs"]
+    planted: Int[Tensor, " nodes"]
 
     @property
     def num_graphs(self) -> int:
@@ -49,6 +53,7 @@ def collate(dataset: MotifDataset, graphs: NDArray[np.int64], num_types: int) ->
         edge_index=torch.cat([once, once.flip(0)], dim=1),
         batch=torch.from_numpy(node_graph),
         target=torch.from_numpy(np.log1p(dataset.counts[graphs]).astype(np.float32)),
+        planted=torch.from_numpy(dataset.planted[nodes].astype(np.int64)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +27,8 @@ class ReadoutSpec:
         channels: Width of node features and of the readout's result.
         slots: Number of slots, where there are slots.
         heads: Heads per slot.
-        graph_sizes: How many training graphs have each number of nodes, which PNA's scalers are defined by.
+        graph_sizes: How many training graphs have each number of nodes: PNA's scalers are defined by it, and the
+            anchors start at the log of its mean.
     """
 
     channels: int
@@ -81,7 +83,9 @@ def _cross_attention(spec: ReadoutSpec) -> nn.Module:
 
 
 def _anchored(spec: ReadoutSpec) -> nn.Module:
-    return SlotAggregation(spec.channels, spec.slots, spec.heads, anchored=True)
+    # Every slot sees all nodes of a graph. An anchor at zero would start out a hundred times lighter than they are.
+    mean_size = float((spec.graph_sizes * torch.arange(len(spec.graph_sizes))).sum() / spec.graph_sizes.sum())
+    return SlotAggregation(spec.channels, spec.slots, spec.heads, anchor_init=math.log(mean_size))
 
 
 READOUTS: dict[str, Readout] = {
