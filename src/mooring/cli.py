@@ -144,7 +144,7 @@ def bench(
     shapes: Annotated[
         str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
     ] = "",
-    sweep: Annotated[str, typer.Option(help="none compares peers; nodes and slots vary the size.")] = "none",
+    sweep: Annotated[str, typer.Option(help="none: peers; nodes, slots: vary the size; zoo: every module.")] = "none",
     peers: Annotated[str, typer.Option(help="Comma-separated contestants beside the slots; all that suit.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
     repeats: Annotated[int, typer.Option(help="Timings of each; the smallest counts.")] = 7,

@@ -1,11 +1,12 @@
 """The catalogue's cards say what the paper and the field say, as far as it was measured."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from mooring.audit import Finding, adapt, audit, cards_markdown, measure
-from mooring.audit.catalogue import CHANNELS, QUESTIONS, build, entries
+from mooring.audit import Card, Finding, adapt, audit, cards_markdown, measure
+from mooring.audit.catalogue import CHANNELS, QUESTIONS, build, entries, zoo_entries
 
 ENTRIES = {entry.name: entry for entry in entries()}
 OURS = ("VN (mean)", "VN (sum)", "Cross-Attn VN", "Anchored VN", "slot aggregation")
@@ -88,3 +89,17 @@ def test_the_committed_page_covers_the_catalogue() -> None:
     page = (Path(__file__).parents[2] / "docs" / "which-virtual-node.md").read_text()
     assert [name for name in ENTRIES if f"### {name}\n" not in page] == []
     assert [question for question, *_ in QUESTIONS if question not in page] == []
+
+
+def test_every_module_of_the_zoo_has_a_committed_card_that_breaks_nothing() -> None:
+    folder = Path(__file__).parents[2] / "results" / "audit" / "zoo"
+    cards = [Card.from_record(json.loads(path.read_text())) for path in folder.glob("*.json")]
+    assert {card.module for card in cards} == {entry.name for entry in zoo_entries()}
+    assert [card.module for card in cards if card.broken] == []
+
+
+@pytest.mark.parametrize(("name", "counts"), [("cross-attn", False), ("lse", True), ("gmt", True), ("isab", False)])
+def test_modules_of_the_zoo_count_or_not_as_their_formulas_say(name: str, counts: bool) -> None:
+    (entry,) = zoo_entries([name])
+    found = measure("replication", adapt(build(entry), entry.kind, CHANNELS), 0, 4)
+    assert bool(found.details.get("counts", False)) is counts

@@ -129,11 +129,13 @@ def test_flex_slots_are_projected_slots(monkeypatch: pytest.MonkeyPatch) -> None
             "bench: unknown shape 'peptide'; expected molecules, peptides, skewed, medium, large, ",
         ),
         ({"peers": ["isab"]}, "bench: unknown peer 'isab'; "),
-        ({"sweep": "node"}, "bench: sweep is 'node' but none, nodes or slots was expected."),
+        ({"peers": ["zoo.lze"]}, "zoo: unknown module 'lze'; did you mean 'lse'?"),
+        ({"peers": ["zoo.none"]}, "bench: 'zoo.none' is the absence of a module and takes no time."),
+        ({"sweep": "node"}, "bench: sweep is 'node' but none, nodes, slots or zoo was expected."),
     ],
 )
 def test_messages(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match="bench") as caught:
+    with pytest.raises(ValueError, match="bench|zoo") as caught:
         bench(**options)
     assert str(caught.value).startswith(message)
 
@@ -171,3 +173,15 @@ def test_slow_contestants_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     found = seconds({"slow": slow, "quick": quick}, 5)
     assert calls == {"slow": 1, "quick": 6}
     assert found["slow"].least >= 0.02
+
+
+def test_a_sweep_over_the_zoo_times_its_modules_and_leaves_pairs_of_a_large_graph_out() -> None:
+    record = bench(
+        ["1x7", "1x20000"], 1, 1, sweep="zoo", peers=["zoo.gmt", "zoo.transformer"], setting=SMALL, memory=False
+    )
+    assert record["name"] == "zoo"
+    found = {(row["shape"], row["contestant"]): row for row in record["rows"]}
+    assert found["1x7", "zoo.transformer"]["training_over_slots"] > 0
+    assert found["1x20000", "zoo.gmt"]["training_over_slots"] > 0
+    assert found["1x20000", "zoo.transformer"]["training_over_slots"] is None
+    assert found["1x20000", "zoo.transformer"]["note"] == "left out: 800,000,000 scores at once"

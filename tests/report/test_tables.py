@@ -165,13 +165,29 @@ def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_s
     ]:
         made = make_run(model, seed, 1.0, both, both, task="two-radius-leaderboard", preset="screen", config=config)
         path = save(made, f"{model}-{seed}-{config['learning_rate']}.json")
-    table = build("leaderboard", load([path.parent]), preset="screen")
-    assert [(row[0], row[-3], row[-1]) for row in table.rows] == [
-        ("Anchored Cross-Attn VN", "0.001", "2"),
-        ("lse", "0.003", "1"),
-        ("VN", "0.003", "2"),
+    rows = [
+        {"shape": shape, "contestant": name, "training_over_floor": time, "extra_memory": memory}
+        for shape, name, time, memory in [
+            ("1x200", "slots", 9.0, 0.5),
+            ("1x200", "zoo.anchored", 4.0, 1.5),
+            ("1x200", "zoo.lse", 6.0, 1.0),
+            ("1x2000", "zoo.anchored", 5.0, 1.25),
+            ("1x2000", "zoo.lse", None, None),
+        ]
     ]
-    assert [row[3] for row in table.rows][1] == "50.0"
+    save({"schema": 1, "kind": "bench", "name": "zoo", "title": "zoo", "rows": rows, "machine": "abacus"}, "zoo.json")
+    records = load([path.parent])
+    table = build("leaderboard", records, preset="screen")
+    assert [(row[0], row[3][:4], row[-1]) for row in table.rows] == [
+        ("Anchored Cross-Attn VN", "95.0", "2"),
+        ("lse", "50.0", "1"),
+        ("VN", "20.0", "2"),
+    ]
+    costs = build("leaderboard-costs", records, preset="screen")
+    assert [(row[:5], row[-1]) for row in costs.rows] == [
+        (("Anchored Cross-Attn VN", "1.00", "1.00", "1.50", "1.25"), "0.001"),
+        (("lse", "1.50", "–", "1.00", "–"), "0.003"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from mooring.bench import floor
 from mooring.bench.gate import check_oracle
 from mooring.bench.measure import Timing, seconds, step
 from mooring.bench.peak import extra_memory
-from mooring.bench.peers import OURS, PEERS, Forward, Peer
+from mooring.bench.peers import OURS, Forward, Peer, get_peer
 from mooring.bench.setting import Setting
 from mooring.bench.shapes import get_shape
 
@@ -33,7 +33,7 @@ def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, me
         trained = timings["training"].get(name)
         row["noise"] = trained.median / trained.least if trained else None
         row["extra_memory"] = None
-        if memory and trained and name in PEERS and not PEERS[name].compiled:
+        if memory and trained and name in peers and not get_peer(name).compiled:
             row["extra_memory"] = extra_memory(name, shape, setting)
         row["note"] = notes.get(name)
         rows.append(row)
@@ -53,7 +53,7 @@ def time_peers(
         kind: dict(floor.contestants(batch.numel(), setting, backward=backward)) for kind, backward in passes.items()
     }
     for name in peers:
-        peer = PEERS[name]
+        peer = get_peer(name)
         notes[name] = peer.too_large(largest, num_graphs, setting)
         if notes[name]:
             continue

@@ -65,10 +65,10 @@ def _status(field: str) -> int:
 
 def _measure(peer: str, shape: str, setting: Setting) -> dict[str, int]:
     # Imported here: the peers import this package's siblings, and a user of `growth` needs none of them.
-    from mooring.bench.peers import PEERS
+    from mooring.bench.peers import get_peer
 
     torch.set_num_threads(1)
-    contestant = PEERS[peer]
+    contestant = get_peer(peer)
     module = contestant.build(setting).to(contestant.dtype)
     forward = contestant.call(module)
     batch = get_shape(shape).batch()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch_geometric.nn import SetTransformerAggregation
 from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
+from mooring import zoo
 from mooring.bench.modules import DenseAttention, FlexSlots, ProjectedSlots, WriteRead
 from mooring.bench.setting import Setting
 from mooring.nn import SlotVirtualNode, VirtualNode
@@ -136,3 +138,38 @@ PEERS = {
         Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _slot_scores),
     )
 }
+
+# A module of the zoo is a contestant by its name there, as in ``zoo.lse``; this one holds a score for every pair.
+ZOO, DENSE = "zoo.", "transformer"
+
+
+def get_peer(name: str) -> Peer:
+    """One of :data:`PEERS`, or a module of the zoo as in ``zoo.lse``.
+
+    >>> get_peer("zoo.lse").name
+    'zoo.lse'
+    """
+    if name in PEERS:
+        return PEERS[name]
+    if name.startswith(ZOO):
+        entry = zoo.entry(name.removeprefix(ZOO))
+        if entry.name == "none":
+            raise ValueError("bench: 'zoo.none' is the absence of a module and takes no time.")
+        scores = _pair_scores if entry.name == DENSE else None
+        return Peer(name, lambda setting: _from_zoo(entry, setting), _ragged, scores)
+    close = get_close_matches(name, PEERS, n=1)
+    raise ValueError(
+        f"bench: unknown peer {name!r}; "
+        + (f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PEERS)}, and zoo.NAME.")
+    )
+
+
+def zoo_peers() -> list[str]:
+    """All modules of the zoo as contestants."""
+    return [ZOO + name for name in zoo.names() if name != "none"]
+
+
+def _from_zoo(entry: zoo.Entry, setting: Setting) -> nn.Module:
+    module = entry.build(zoo.MemorySpec(setting.dim, setting.slots, setting.heads))
+    assert module is not None
+    return module

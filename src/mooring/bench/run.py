@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -15,18 +14,21 @@ from rich.table import Table
 
 from mooring.bench.compare import compare
 from mooring.bench.nodes import PEERS_BY_SIZE, SIZES, nodes_sweep
-from mooring.bench.peers import OURS, PEERS
+from mooring.bench.peers import OURS, PEERS, get_peer, zoo_peers
 from mooring.bench.setting import Setting
 from mooring.bench.shapes import SHAPES, get_shape
 from mooring.bench.sizes import sizes_sweep
 
-Sweep = Literal["none", "nodes", "slots"]
+Sweep = Literal["none", "nodes", "slots", "zoo"]
 
 ABOUT = {
     "none": ("peers", "Slots against peers: time over the bare products, and over the slots"),
     "nodes": ("nodes", "Cost against the number of nodes of one graph"),
     "slots": ("slots", "Cost against slots, heads and width"),
+    "zoo": ("zoo", "Every module of the zoo on one graph"),
 }
+# Shapes where none are asked for; a sweep over nodes has its own.
+USUAL = {"none": tuple(SHAPES), "slots": ("medium",), "zoo": ("1x200", "1x2000", "1x20000")}
 CAPTION = (
     "Ratios of least times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
     "the bare matrix products and one copy of the features. Extra memory is what a training call adds to the input and "
@@ -51,13 +53,15 @@ def bench(
 
     Args:
         shapes: names of :data:`~mooring.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``; all by default, and
-            ``medium`` for a sweep over slots. A sweep over nodes has shapes of its own.
+            ``medium`` for a sweep over slots, one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
+            has shapes of its own.
         threads: threads of every contestant.
         repeats: rounds; the least time of each contestant counts.
         console: where the table goes.
         sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
-            width.
-        peers: names of :data:`~mooring.bench.peers.PEERS`; a choice that suits the sweep by default.
+            width; ``zoo`` compares all its modules.
+        peers: names of :data:`~mooring.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that suits the
+            sweep by default.
         sizes: numbers of nodes of that sweep.
         setting: width, slots and heads; the base that a sweep over slots varies.
         memory: also measure peak memory, which starts a process for each contestant.
@@ -67,11 +71,11 @@ def bench(
         WrongResult: the ops do not meet the oracle; nothing was timed.
     """
     if sweep not in ABOUT:
-        raise ValueError(f"bench: sweep is {sweep!r} but none, nodes or slots was expected.")
+        raise ValueError(f"bench: sweep is {sweep!r} but none, nodes, slots or zoo was expected.")
     for shape in shapes:
         get_shape(shape)
-    default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB")}[sweep]
-    chosen = list(dict.fromkeys([OURS, *(_known(name) for name in peers or default)]))
+    default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
+    chosen = list(dict.fromkeys([OURS, *(get_peer(name).name for name in peers or default)]))
     setting = setting or Setting()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -94,11 +98,11 @@ def bench(
             for record["rows"], record["series"] in nodes_sweep(sizes, chosen, setting, repeats, memory):
                 if save is not None:
                     save(record)
-        for shape in () if sweep == "nodes" else shapes or (SHAPES if sweep == "none" else ("medium",)):
-            if sweep == "none":
-                record["rows"] += compare(shape, chosen, setting, repeats, memory)
-            else:
+        for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
+            if sweep == "slots":
                 record["rows"] += sizes_sweep(shape, chosen, setting, repeats)
+            else:
+                record["rows"] += compare(shape, chosen, setting, repeats, memory)
             record["shapes"][shape] = get_shape(shape).about
             if save is not None:
                 save(record)
@@ -124,16 +128,6 @@ def table(record: dict[str, Any]) -> Table:
 
 def _text(value: object) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def _known(name: str) -> str:
-    if name in PEERS:
-        return name
-    close = get_close_matches(name, PEERS, n=1)
-    raise ValueError(
-        f"bench: unknown peer {name!r}; "
-        + (f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PEERS)}.")
-    )
 
 
 def _processor() -> str:

@@ -129,6 +129,7 @@ def _leaderboard(records: Records) -> Iterable[Block | None]:
     for preset in records.presets(leaderboard.TASK):
         if preset != leaderboard.WIDTH:
             yield leaderboard.leaderboard(records, preset)
+            yield leaderboard.costs(records, preset)
     yield width.by_width(records.runs(leaderboard.TASK, leaderboard.WIDTH))
 
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mooring.report import paper
-from mooring.report.builders.audit import findings
-from mooring.report.groups import Group, group, usual_only
-from mooring.report.records import Records
+from mooring.report.builders.audit import ZOO, findings
+from mooring.report.groups import Group, group
+from mooring.report.records import Record, Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
-TASK = "two-radius-leaderboard"
+TASK, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
+# The module that others are measured against, and the bench record that holds what they cost.
+REFERENCE, COSTS = "anchored", "zoo"
 # The preset of a sweep, which is drawn and not ranked.
 WIDTH = "width"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
 
-def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Table:
-    """Modules by Both, best first, with motif errors and audit verdicts where those records exist.
-
-    Args:
-        records: all records.
-        preset: preset of the leaderboard's runs.
-        motifs: preset of the motif runs; the fullest there is unless told.
-    """
-    counted = _at_best_rates(group(records.runs(TASK, preset)))
-    motifs = motifs or next(iter(records.presets("motifs")), None)
-    census = {item.model: item for item in usual_only(group(records.runs("motifs", motifs)))} if motifs else {}
-    cards = {card.find("model") or card.text("module"): findings(card) for card in records.kind("audit")}
+def leaderboard(records: Records, preset: str) -> Table:
+    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
+    counted = _at_best_rates(group(records.runs(TASK, preset)), ("metrics", "best", "both"), 1)
+    census = _at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
+    cards = {card.text("module").removeprefix(ZOO): findings(card) for card in records.kind("audit") if _of_zoo(card)}
     verdicts = [name for name in VERDICTS if any(name in card for card in cards.values())]
     rows = []
     for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
@@ -36,8 +33,6 @@ def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Tab
                 *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
                 *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
                 *(card[name].text("verdict").split(":")[0] if name in card else ABSENT for name in verdicts),
-                f"{item.first.number('config', 'learning_rate'):g}",
-                f"{item.first.whole('parameters', 'memory'):,}",
                 str(len(item.runs)),
             )
         )
@@ -46,21 +41,68 @@ def leaderboard(records: Records, preset: str, motifs: str | None = None) -> Tab
         *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
         *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
         *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
-        Column("Rate"),
-        Column("Parameters"),
         Column("Seeds"),
     )
     notes = (
-        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds; parameters are the module's own. Each "
-        "module has the rate with the best validation Both.",
+        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds (those of Two-Radius are counted in the "
+        "last column). Each module has, for each task, the learning rate that did best on validation graphs.",
     )
     return Table("leaderboard", f"Every module, preset {preset}", columns, tuple(rows), notes)
 
 
-def _at_best_rates(groups: list[Group]) -> dict[str, Group]:
-    """For each model the configuration that was carried on to most seeds; of several, the one with the best Both."""
+def costs(records: Records, preset: str) -> Table | None:
+    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
+    bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
+    if bench is None:
+        return None
+    measured = {(row["shape"], row["contestant"]): row for row in bench.items("rows")}
+    shapes = list(dict.fromkeys(shape for shape, _ in measured))
+    runs = _at_best_rates(group(records.runs(TASK, preset)), ("metrics", "best", "both"), 1)
+    rows = []
+    for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
+        model = name.removeprefix(ZOO)
+        item = runs.get(model)
+        times = [_ratio(measured, shape, name) for shape in shapes]
+        extra = [measured.get((shape, name), {}).get("extra_memory") for shape in shapes]
+        rows.append(
+            (
+                paper.title(model),
+                *(ABSENT if time is None else f"{time:.2f}" for time in times),
+                *(ABSENT if memory is None else f"{memory:.2f}" for memory in extra),
+                ABSENT if item is None else f"{item.first.whole('parameters', 'memory'):,}",
+                ABSENT if item is None else f"{item.first.number('config', 'learning_rate'):g}",
+            )
+        )
+    sizes = [f"{int(shape.partition('x')[2]):,}" for shape in shapes]
+    columns = (
+        Column("Module", left=True),
+        *(Column(size, group="time at n") for size in sizes),
+        *(Column(size, group="memory at n") for size in sizes),
+        Column("Parameters"),
+        Column("Rate"),
+    )
+    notes = (
+        "Time of a forward and backward over one graph as a multiple of the anchored module's in the same run; extra "
+        "memory of it over the size of input, output and input gradient. Modules as they are built by default here; "
+        "parameters and learning rate are those of the leaderboard, where budgets are equal.",
+        f"Measured on {bench.find('machine')}.",
+    )
+    return Table("leaderboard-costs", "What every module costs", columns, tuple(rows), notes)
+
+
+def _ratio(measured: dict[tuple[str, str], dict[str, Any]], shape: str, name: str) -> float | None:
+    times = [measured.get((shape, who), {}).get("training_over_floor") for who in (name, ZOO + REFERENCE)]
+    return None if times[0] is None or times[1] is None else float(times[0] / times[1])
+
+
+def _of_zoo(card: Record) -> bool:
+    return card.text("module").startswith(ZOO)
+
+
+def _at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
+    """For each model the configuration that was carried on to most seeds; of several, the best one."""
     chosen: dict[str, Group] = {}
-    for item in sorted(groups, key=lambda item: (len(item.runs), item.estimate("metrics", "best", "both").mean)):
+    for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
         chosen[item.model] = item
     return chosen
 

@@ -31,6 +31,7 @@ TASKS: Mapping[str, str] = {
     "linksets": linksets.TASK,
     "linksets-violations": linksets.TASK,
     "leaderboard": leaderboard.TASK,
+    "leaderboard-costs": leaderboard.TASK,
 }
 TABLES: Mapping[str, Callable[..., Table | None]] = {
     "two-radius": two_radius.accuracy,
@@ -42,6 +43,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
     "linksets": linksets.scores,
     "linksets-violations": linksets.violations,
     "leaderboard": leaderboard.leaderboard,
+    "leaderboard-costs": leaderboard.costs,
     "verify": theory.checks,
     "audit": audit.cards,
     "audit-ranges": audit.ranges,
