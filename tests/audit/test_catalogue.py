@@ -91,11 +91,13 @@ def test_the_committed_page_covers_the_catalogue() -> None:
     assert [question for question, *_ in QUESTIONS if question not in page] == []
 
 
-def test_every_module_of_the_zoo_has_a_committed_card_that_breaks_nothing() -> None:
+def test_every_module_of_the_zoo_has_a_committed_card() -> None:
     folder = Path(__file__).parents[2] / "results" / "audit" / "zoo"
     cards = [Card.from_record(json.loads(path.read_text())) for path in folder.glob("*.json")]
     assert {card.module for card in cards} == {entry.name for entry in zoo_entries()}
-    assert [card.module for card in cards if card.broken] == []
+    # An expander over node numbers is what Exphormer is: other numbers, another graph.
+    broken = {card.module: [finding.name for finding in card.broken] for card in cards if card.broken}
+    assert broken == {"zoo.exphormer": ["permutation", "unsorted_index"]}
 
 
 @pytest.mark.parametrize(("name", "counts"), [("cross-attn", False), ("lse", True), ("gmt", True), ("isab", False)])

@@ -135,7 +135,7 @@ def test_flex_slots_are_projected_slots(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_messages(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match="bench|zoo") as caught:
+    with pytest.raises(ValueError, match=r"bench|zoo") as caught:
         bench(**options)
     assert str(caught.value).startswith(message)
 
