@@ -4,7 +4,7 @@ from recipe import RESULTS, main
 
 from mooring.train import RunRequest
 
-MODELS = ("anchored", "sum", "cross-attn", "mean", "pna", "max")
+MODELS = ("anchored", "sum", "cross-attn", "mean", "sum-log", "pna", "max")
 
 
 def requests(seeds: list[int]) -> list[RunRequest]:

@@ -86,5 +86,5 @@ PRESETS: dict[str, LinkConfig] = {
         test_graphs=200,
         larger_graphs=40,
     ),
-    "full": LinkConfig(epochs=40, steps_per_epoch=125, learning_rate=2e-3),
+    "full": LinkConfig(epochs=25, steps_per_epoch=125, learning_rate=2e-3),
 }

@@ -66,5 +66,5 @@ PRESETS: dict[str, MotifConfig] = {
         heads=2,
     ),
     "quick": MotifConfig(epochs=10, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
-    "full": MotifConfig(epochs=30, steps_per_epoch=250, learning_rate=2e-3),
+    "full": MotifConfig(epochs=20, steps_per_epoch=250, learning_rate=2e-3),
 }
