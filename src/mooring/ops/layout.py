@@ -12,7 +12,7 @@ from torch import Tensor
 # Nodes in one tile. A tile of scores (nodes x slots x heads) should stay in a core's cache between the passes over it.
 TILE = 8192
 # A graph this large is cut into tiles of its own; smaller ones share tiles with graphs of about their size.
-LARGE = 1024
+LARGE = 256
 # Graphs that share a tile differ in size by at most this factor, which bounds the work spent on padding.
 SLACK = 1.25
 
