@@ -83,9 +83,10 @@ def _cross_attention(spec: ReadoutSpec) -> nn.Module:
 
 
 def _anchored(spec: ReadoutSpec) -> nn.Module:
-    # Every slot sees all nodes of a graph. An anchor at zero would start out a hundred times lighter than they are.
+    # The paper's log-odds, a logarithm at every mass, so that what is learned of small counts holds for large ones.
+    # Every slot sees all nodes of a graph: anchors start as heavy as these are together.
     mean_size = float((spec.graph_sizes * torch.arange(len(spec.graph_sizes))).sum() / spec.graph_sizes.sum())
-    return SlotAggregation(spec.channels, spec.slots, spec.heads, anchor_init=math.log(mean_size))
+    return SlotAggregation(spec.channels, spec.slots, spec.heads, mass="log_odds", anchor_init=math.log(mean_size))
 
 
 READOUTS: dict[str, Readout] = {
