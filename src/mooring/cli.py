@@ -147,7 +147,7 @@ def bench(
     sweep: Annotated[str, typer.Option(help="none: peers; nodes, slots: vary the size; zoo: every module.")] = "none",
     peers: Annotated[str, typer.Option(help="Comma-separated contestants beside the slots; all that suit.")] = "",
     threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
-    repeats: Annotated[int, typer.Option(help="Timings of each; the smallest counts.")] = 7,
+    repeats: Annotated[int, typer.Option(help="Rounds of two timings; the smallest counts.")] = 7,
     memory: Annotated[bool, typer.Option(help="Measure peak memory too.")] = True,
     out: Annotated[Path | None, typer.Option("--json", help="Write the record.")] = None,
 ) -> None:

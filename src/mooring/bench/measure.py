@@ -22,14 +22,17 @@ class Timing(NamedTuple):
 
 
 def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
-    """Time the functions; rounds take turns, so that a noisy moment hits all of them alike."""
+    """Time the functions; rounds take turns, so that a noisy moment hits all of them alike.
+
+    A turn is two calls: the second one finds the memory that the first one needed.
+    """
     times = {name: [_seconds(function)] for name, function in functions.items()}
     quick = {name: function for name, function in functions.items() if times[name][0] < PATIENCE}
     for name in quick:
         times[name].clear()
     for _ in range(repeats):
         for name, function in quick.items():
-            times[name].append(_seconds(function))
+            times[name] += [_seconds(function), _seconds(function)]
     return {name: Timing(min(values), statistics.median(values)) for name, values in times.items()}
 
 

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from mooring.bench.allocator import keep_freed_memory
 from mooring.bench.compare import compare
 from mooring.bench.nodes import PEERS_BY_SIZE, SIZES, nodes_sweep
 from mooring.bench.peers import OURS, PEERS, get_peer, zoo_peers
@@ -56,7 +57,7 @@ def bench(
             ``medium`` for a sweep over slots, one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
             has shapes of its own.
         threads: threads of every contestant.
-        repeats: rounds; the least time of each contestant counts.
+        repeats: rounds, of two calls each; the least time of each contestant counts.
         console: where the table goes.
         sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``zoo`` compares all its modules.
@@ -79,6 +80,7 @@ def bench(
     setting = setting or Setting()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
+    keep_freed_memory()
     name, title = ABOUT[sweep]
     record: dict[str, Any] = {
         "schema": 1,
