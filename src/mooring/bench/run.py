@@ -52,6 +52,8 @@ def bench(
 ) -> dict[str, Any]:
     """Time contestants in one run, after the oracle has been met; return a record of ratios.
 
+    The process keeps what it frees from then on, see :func:`~mooring.bench.allocator.keep_freed_memory`.
+
     Args:
         shapes: names of :data:`~mooring.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``; all by default, and
             ``medium`` for a sweep over slots, one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
