@@ -121,7 +121,7 @@ class MotifLeaderboardExperiment(MotifExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(config.channels, config.slots, config.heads, init_std=config.init_std)
+        spec = MemorySpec(config.channels, config.slots, config.heads, init_std=config.init_std, mass="log_odds")
         memory = zoo.matched(self.model, spec)
         backbone = learned_backbone(config, self.seed)
         return ReaderNet(backbone, config.channels, memory, len(MOTIF_NAMES))
