@@ -181,10 +181,17 @@ def test_files_and_inline_drawings(tmp_path: Path) -> None:
 
 
 def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
-    for model, slots, both in [("anchored", 3, 0.5), ("anchored", 6, 1.0), ("wide-vn-add", 3, 0.1)]:
-        config = {"slots": slots, "channels": 8, "num_identifiers": 6}
+    # Of two learning rates the better one is drawn.
+    for model, slots, both, rate in [
+        ("anchored", 3, 0.5, 1e-3),
+        ("anchored", 3, 0.25, 1e-4),
+        ("anchored", 6, 1.0, 1e-3),
+        ("wide-vn-add", 3, 0.05, 1e-3),
+        ("wide-vn-add", 3, 0.1, 1e-4),
+    ]:
+        config = {"slots": slots, "channels": 8, "num_identifiers": 6, "learning_rate": rate}
         made = make_run(model, 0, 1.0, both, both, task="two-radius-leaderboard", preset="width", config=config)
-        path = save(made, f"{model}-{slots}.json")
+        path = save(made, f"{model}-{slots}-{rate}.json")
     runs = load([path.parent]).runs("two-radius-leaderboard", "width")
     label, both_panel = drawn(width.by_width(runs)).panels
     assert sorted(lines(both_panel)) == [([24], [10.0]), ([24, 48], [50.0, 100.0])]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mooring.report import paper
 from mooring.report.figures.style import Picture, colour, end_labels, panel, styled
+from mooring.report.groups import Group, group
 from mooring.report.records import Record
 from mooring.report.settings import setting
 from mooring.report.stats import estimate
@@ -15,10 +16,10 @@ from mooring.report.stats import estimate
 def by_width(runs: Sequence[Record]) -> Picture | None:
     """Label and Both against total width, a row of two panels for each number of identifiers."""
     points: dict[int, dict[str, dict[int, list[Record]]]] = {}
-    for run in runs:
+    for item in sorted(group(runs), key=_both):  # of several learning rates the best one stays
+        run = item.first
         width = int(setting(run, "slots")) * int(setting(run, "channels"))
-        size = int(setting(run, "num_identifiers"))
-        points.setdefault(size, {}).setdefault(run.model, {}).setdefault(width, []).append(run)
+        points.setdefault(int(setting(run, "num_identifiers")), {}).setdefault(run.model, {})[width] = list(item.runs)
     panels = []
     for size, models in sorted(points.items()):
         for metric in ("label", "both"):
@@ -44,7 +45,11 @@ def by_width(runs: Sequence[Record]) -> Picture | None:
         return None
     caption = (
         "A virtual node of width M d, told to its graph in three ways, and M slots of width d, with the same number "
-        "of parameters and updates. What lies between the lines at one width is the price of hiding the factorisation "
+        "of parameters and updates, each point at its better learning rate. What lies between the lines at one width is the price of hiding the factorisation "
         "from the reader."
     )
     return Picture("wide-vn", "One wide state or many slots", caption, tuple(panels))
+
+
+def _both(item: Group) -> float:
+    return item.estimate("metrics", "best", "both").mean
