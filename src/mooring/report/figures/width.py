@@ -45,8 +45,8 @@ def by_width(runs: Sequence[Record]) -> Picture | None:
         return None
     caption = (
         "A virtual node of width M d, told to its graph in three ways, and M slots of width d, with the same number "
-        "of parameters and updates, each point at its better learning rate. What lies between the lines at one width is the price of hiding the factorisation "
-        "from the reader."
+        "of parameters and updates, each point at its better learning rate. What lies between the lines at one width "
+        "is the price of hiding the factorisation from the reader."
     )
     return Picture("wide-vn", "One wide state or many slots", caption, tuple(panels))
 
