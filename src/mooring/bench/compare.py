@@ -23,6 +23,8 @@ Row = dict[str, Any]
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
     """One row for each contestant: times over the floor and over the slots, and how noisy the training's were."""
     timings, notes = time_peers(get_shape(shape).batch(), peers, setting, repeats)
+    measured = [name for name in peers if memory and name in timings["training"] and not get_peer(name).compiled]
+    extra = extra_memory(measured, shape, setting) if measured else {}
     rows: list[Row] = []
     for name in [floor.PRODUCTS, floor.COPY, *peers]:
         row: Row = {"shape": shape, "contestant": name}
@@ -32,9 +34,7 @@ def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, me
             row[f"{kind}_over_slots"] = found[name].least / found[OURS].least if name in found else None
         trained = timings["training"].get(name)
         row["noise"] = trained.median / trained.least if trained else None
-        row["extra_memory"] = None
-        if memory and trained and name in peers and not get_peer(name).compiled:
-            row["extra_memory"] = extra_memory(name, shape, setting)
+        row["extra_memory"] = extra.get(name)
         row["note"] = notes.get(name)
         rows.append(row)
     return rows

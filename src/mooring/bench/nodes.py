@@ -53,7 +53,7 @@ def nodes_sweep(
                         "contestant": name,
                         "pass": kind,
                         "over_floor": time / floor_seconds(times) if time is not None and times else None,
-                        "extra_memory": extra_memory(name, f"1x{size}", setting) if wanted else None,
+                        "extra_memory": extra_memory([name], f"1x{size}", setting)[name] if wanted else None,
                         "note": notes.get(name),
                     }
                 )

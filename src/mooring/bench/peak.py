@@ -1,4 +1,4 @@
-"""Peak memory of one call, in a process of its own: ``python -m mooring.bench.peak REQUEST``."""
+"""Peak memory of calls, each in a process of its own: ``python -m mooring.bench.peak REQUEST``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,23 +20,22 @@ from mooring.bench.shapes import get_shape
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def extra_memory(peer: str, shape: str, setting: Setting) -> float:
-    """Extra peak memory of a forward and backward, in multiples of input + output + input gradient.
+def extra_memory(peers: Sequence[str], shape: str, setting: Setting) -> dict[str, float]:
+    """Extra peak memory of a forward and backward by peer, in multiples of input + output + input gradient.
 
     Extra is what the call adds to what its caller holds, the input and the gradient of the output. So output and
     input gradient alone, the least there can be, are two thirds.
     """
     # Blocks above a megabyte go straight back to the system when freed, so that none is reused unseen.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20), "MALLOC_TRIM_THRESHOLD_": str(2**20)}
-    request = json.dumps({"peer": peer, "shape": shape, "setting": asdict(setting)})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    environment["MALLOC_TRIM_THRESHOLD_"] = environment["MALLOC_MMAP_THRESHOLD_"]
+    request = json.dumps({"peers": list(peers), "shape": shape, "setting": asdict(setting)})
     command = [sys.executable, "-m", "mooring.bench.peak", request]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        raise RuntimeError(
-            f"bench: measuring the memory of {peer!r} ended with {done.returncode}: {done.stderr[-500:]}"
-        )
-    found: dict[str, int] = json.loads(done.stdout)
-    return found["extra"] / found["tensors"]
+        raise RuntimeError(f"bench: measuring memory ended with {done.returncode}: {done.stderr[-500:]}")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return {peer: one["extra"] / one["tensors"] for peer, one in zip(peers, found, strict=True)}
 
 
 def growth(run: Callable[[], object]) -> int:
@@ -67,7 +66,6 @@ def _measure(peer: str, shape: str, setting: Setting) -> dict[str, int]:
     # Imported here: the peers import this package's siblings, and a user of `growth` needs none of them.
     from mooring.bench.peers import get_peer
 
-    torch.set_num_threads(1)
     contestant = get_peer(peer)
     module = contestant.build(setting).to(contestant.dtype)
     forward = contestant.call(module)
@@ -88,6 +86,19 @@ def _measure(peer: str, shape: str, setting: Setting) -> dict[str, int]:
     return {"extra": extra, "tensors": (2 * num_nodes + slope.size(0)) * size}
 
 
+def _measure_apart(peer: str, shape: str, setting: Setting) -> None:
+    """Measure and print in a child, so that nothing of one peer is left for the next; the imports are made once."""
+    child = os.fork()
+    if child == 0:
+        print(json.dumps(_measure(peer, shape, setting)), flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise SystemExit(f"{peer!r} on {shape}: its process ended with status {status}")
+
+
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
-    print(json.dumps(_measure(asked["peer"], asked["shape"], Setting(**asked["setting"]))))
+    torch.set_num_threads(1)  # before any work: a process with threads must not fork
+    for name in asked["peers"]:
+        _measure_apart(name, asked["shape"], Setting(**asked["setting"]))
