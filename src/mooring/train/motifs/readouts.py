@@ -93,7 +93,7 @@ READOUTS: dict[str, Readout] = {
     "mean": Readout(_mean),
     "sum": Readout(_sum),
     "cross-attn": Readout(_cross_attention),
-    "anchored": Readout(_anchored, rate=2.0),
+    "anchored": Readout(_anchored),
     "sum-raw": Readout(_sum_raw),
     "sum-log": Readout(_sum_log),
     "max": Readout(_max),
