@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mooring.report import paper
@@ -32,7 +33,7 @@ def leaderboard(records: Records, preset: str) -> Table:
                 paper.title(item.model),
                 *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
                 *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
-                *(card[name].text("verdict").split(":")[0] if name in card else ABSENT for name in verdicts),
+                *(_verdict(card[name]) if name in card else ABSENT for name in verdicts),
                 str(len(item.runs)),
             )
         )
@@ -93,6 +94,13 @@ def costs(records: Records, preset: str) -> Table | None:
 def _ratio(measured: dict[tuple[str, str], dict[str, Any]], shape: str, name: str) -> float | None:
     times = [measured.get((shape, who), {}).get("training_over_floor") for who in (name, ZOO + REFERENCE)]
     return None if times[0] is None or times[1] is None else float(times[0] / times[1])
+
+
+def _verdict(finding: Record) -> str:
+    """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
+    short = re.split(r":| \(", finding.text("verdict"))[0]
+    first = short.split()[0]
+    return first if first.isdigit() else short
 
 
 def _of_zoo(card: Record) -> bool:
