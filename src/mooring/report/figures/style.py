@@ -40,6 +40,7 @@ COLOURS = {
     "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
     "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
     "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
+    "wide-vn-add": "#7f7f7f", "wide-vn-film-sum": "#009e73", "wide-vn-mlp-sum": "#cc79a7",
 }  # fmt: skip
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 # Colour fades to nothing at zero, so an empty cell is the page itself, light or dark.
