@@ -63,6 +63,5 @@ class MotifNet(nn.Module):
 
 
 def _mlp(channels: int) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(channels, channels), nn.LayerNorm(channels), nn.ReLU(), nn.Linear(channels, channels)
-    )
+    # No norm inside: with one, backbones do not learn to tell the path from the path that is one node longer.
+    return nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
