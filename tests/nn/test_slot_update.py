@@ -68,3 +68,40 @@ def test_anchors_start_where_they_are_told_also_after_a_reset() -> None:
     torch.nn.init.zeros_(update.anchor_logit)
     update.reset_parameters()
     assert torch.equal(update.anchor_logit.detach(), torch.full((SLOTS, HEADS), 2.5))
+
+
+def test_a_linear_mass_map_goes_on_as_a_line() -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, mass="log_odds", mass_map="linear")
+    near, far, further = (update(state(mass)) for mass in (0.0, 5.0, 10.0))
+    torch.testing.assert_close(further - far, far - near, rtol=1e-4, atol=1e-5)
+    bent = SlotUpdate(CHANNELS, SLOTS, HEADS, mass="log_odds")
+    near, far, further = (bent(state(mass)) for mass in (0.0, 5.0, 10.0))
+    assert not torch.allclose(further - far, far - near, rtol=1e-2)
+
+
+def test_hidden_content_leaves_the_mass_of_whole_sets() -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, content_dropout=0.5)
+    torch.manual_seed(3)
+    trained = update(state())
+    mass = update.mass_mlp(update.mass_feature(state()))
+    hidden = torch.tensor([torch.equal(trained[graph], mass[graph]) for graph in range(GRAPHS)])
+    assert hidden.any()
+    assert not hidden.all()
+    whole = update.eval()(state())
+    assert_close(trained[~hidden], whole[~hidden])
+    assert not torch.isclose(whole, mass).all(dim=(1, 2)).any()
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"mass_map": "cubic"}, "'mlp' or 'linear' was expected"),
+        ({"content_dropout": 1.0}, r"a share in \[0, 1\) was expected"),
+        ({"content_dropout": 0.5, "anchored": False}, "without an anchor there is no mass"),
+        ({"content_dropout": 0.5, "split": False}, "without split channels there is no mass"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        SlotUpdate(CHANNELS, SLOTS, HEADS, **arguments)  # type: ignore[arg-type]

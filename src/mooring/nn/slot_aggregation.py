@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
 from mooring.nn.checks import check_build, check_width
-from mooring.nn.slot_update import MassFeature, SlotUpdate
+from mooring.nn.slot_update import MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import checks
 
@@ -26,6 +26,8 @@ class SlotAggregation(Aggregation):
     Args:
         channels: width of the elements.
         slots, heads, anchored, temperature, mass, anchor_init: as in :class:`~mooring.nn.SlotVirtualNode`.
+        mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
+            range, ``"linear"`` and about a half.
         out_channels: width of the result; channels if None.
 
     Shapes: x ``[elements, channels]``, index ``[elements]`` in any order -> ``[sets, out_channels]``.
@@ -48,6 +50,8 @@ class SlotAggregation(Aggregation):
         mass: MassFeature = "softplus",
         out_channels: int | None = None,
         anchor_init: float = 0.0,
+        mass_map: MassMap = "mlp",
+        content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_build("SlotAggregation", channels, slots, heads)
@@ -56,7 +60,16 @@ class SlotAggregation(Aggregation):
         self.heads = heads
         self.anchored = anchored
         self.write = SlotWrite(channels, slots, heads, temperature=temperature)
-        self.update = SlotUpdate(channels, slots, heads, anchored=anchored, mass=mass, anchor_init=anchor_init)
+        self.update = SlotUpdate(
+            channels,
+            slots,
+            heads,
+            anchored=anchored,
+            mass=mass,
+            anchor_init=anchor_init,
+            mass_map=mass_map,
+            content_dropout=content_dropout,
+        )
         self.lin = nn.Linear(slots * channels, out_channels or channels)
 
     def reset_parameters(self) -> None:

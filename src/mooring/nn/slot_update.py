@@ -12,6 +12,7 @@ from mooring import ops
 from mooring.ops import SlotState
 
 MassFeature = Literal["softplus", "log_odds"]
+MassMap = Literal["mlp", "linear"]
 
 # The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
 LOG_ODDS_FLOOR = -20.0
@@ -40,6 +41,10 @@ class SlotUpdate(nn.Module):
             instead, where LayerNorm sees it.
         anchor_init: what the anchors' logits start at. Zero suits slots that a handful of nodes write to; where a
             slot sees many nodes, the log of how many keeps its first mass near one instead of drowning the anchor.
+        mass_map: ``"mlp"`` can bend the mass at will within the range it was trained on; ``"linear"`` carries a
+            logarithm of counts beyond it.
+        content_dropout: in training, hide the content of this share of the sets. Proportions and mass together can
+            explain counts that the masses alone do not measure, and what is learned so is lost on larger sets.
         identity: add the learned slot states, the residual of ``eq:slotread``; None where slots have addresses.
 
     Shapes: content ``[graphs, slots, heads, channels / heads]`` -> ``[graphs, slots, channels]``.
@@ -56,14 +61,26 @@ class SlotUpdate(nn.Module):
         split: bool = True,
         hidden_channels: int | None = None,
         anchor_init: float = 0.0,
+        mass_map: MassMap = "mlp",
+        content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if mass not in ("softplus", "log_odds"):
             raise ValueError(f"SlotUpdate: mass is {mass!r} but 'softplus' or 'log_odds' was expected.")
+        if mass_map not in ("mlp", "linear"):
+            raise ValueError(f"SlotUpdate: mass_map is {mass_map!r} but 'mlp' or 'linear' was expected.")
+        if not 0.0 <= content_dropout < 1.0:
+            raise ValueError(f"SlotUpdate: content_dropout is {content_dropout} but a share in [0, 1) was expected.")
+        if content_dropout and not (anchored and split):
+            raise ValueError(
+                f"SlotUpdate: content_dropout={content_dropout} would hide all there is, since without "
+                f"{'an anchor' if not anchored else 'split channels'} there is no mass beside the content. Set it to 0."
+            )
         self.anchored = anchored
         self.mass = mass
         self.split = split
         self.anchor_init = anchor_init
+        self.content_dropout = content_dropout
         hidden = hidden_channels or channels
         self.lin_out = nn.Linear(channels, channels)
         self.norm_in = nn.LayerNorm(channels)
@@ -73,7 +90,11 @@ class SlotUpdate(nn.Module):
             self.anchor_logit = nn.Parameter(torch.empty(slots, heads))
             self.anchor_value = nn.Parameter(torch.empty(slots, heads, channels // heads))
             if split:
-                self.mass_mlp = nn.Sequential(nn.Linear(heads, hidden), nn.GELU(), nn.Linear(hidden, channels))
+                self.mass_mlp = (
+                    nn.Linear(heads, channels)
+                    if mass_map == "linear"
+                    else nn.Sequential(nn.Linear(heads, hidden), nn.GELU(), nn.Linear(hidden, channels))
+                )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -93,6 +114,8 @@ class SlotUpdate(nn.Module):
             u = u + identity
         u = self.norm_in(u)
         u = self.norm_out(u + self.feed_forward(u))
+        if self.training and self.content_dropout:
+            u = u * (torch.rand(len(u), 1, 1, device=u.device) >= self.content_dropout)
         if self.anchored and self.split:
             u = u + self.mass_mlp(self.mass_feature(state).to(u.dtype))
         return u

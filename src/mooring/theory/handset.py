@@ -73,6 +73,7 @@ class HandSetMemory:
                 norm.weight.fill_(1.0)
             module.integrate.gain.fill_(1.0)
             if self.anchored:
+                assert isinstance(update.mass_mlp, nn.Sequential)
                 up, down = update.mass_mlp[0], update.mass_mlp[2]
                 assert isinstance(up, nn.Linear)
                 assert isinstance(down, nn.Linear)

@@ -18,7 +18,8 @@ TOLERANCE = 1e-4
 def network(name: str, channels: int = 20, slots: int = 7) -> MotifNet:
     torch.manual_seed(3)
     spec = ReadoutSpec(channels, slots, heads=2, graph_sizes=SIZES)
-    return MotifNet(SETTINGS.num_types, channels, layers=3, readout=READOUTS[name].build(spec), num_motifs=6)
+    backbone = GINBackbone(SETTINGS.num_types, channels, layers=3)
+    return MotifNet(backbone, channels, READOUTS[name].build(spec), num_motifs=6).eval()
 
 
 def batch_of(*graphs) -> MotifBatch:
@@ -72,7 +73,8 @@ def test_parameters_agree_within_ten_per_cent(preset):
     spec = ReadoutSpec(config.channels, config.slots, config.heads, SIZES)
     totals = {}
     for name, readout in READOUTS.items():
-        net = MotifNet(config.num_types, config.channels, config.layers, readout.build(spec), num_motifs=6)
+        backbone = GINBackbone(config.num_types, config.channels, config.layers)
+        net = MotifNet(backbone, config.channels, readout.build(spec), num_motifs=6)
         totals[name] = sum(parameter.numel() for parameter in net.parameters())
     assert max(totals.values()) < 1.1 * min(totals.values()), totals
 

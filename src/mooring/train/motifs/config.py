@@ -21,6 +21,7 @@ class MotifConfig(MotifSettings, TrainConfig):
         layers: Hops of the backbone.
         slots: Slots of the slot readouts.
         heads: Heads of each slot.
+        pretrain_steps: Updates in which the backbone learns to name gadgets, before anything is counted.
         warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
         patience: Epochs without a better validation log-MAE before stopping.
     """
@@ -33,6 +34,7 @@ class MotifConfig(MotifSettings, TrainConfig):
     layers: int = 4
     slots: int = 12
     heads: int = 4
+    pretrain_steps: int = 1000
     warmup_epochs: float = 1.0
     patience: int = 10
 
@@ -64,7 +66,8 @@ PRESETS: dict[str, MotifConfig] = {
         channels=16,
         slots=6,
         heads=2,
+        pretrain_steps=3,
     ),
-    "quick": MotifConfig(epochs=10, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
-    "full": MotifConfig(epochs=20, steps_per_epoch=250, learning_rate=2e-3),
+    "quick": MotifConfig(epochs=8, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
+    "full": MotifConfig(epochs=15, steps_per_epoch=250, learning_rate=2e-3),
 }

@@ -18,6 +18,7 @@ from mooring.train.motifs.batch import MotifBatch, cached_census, collate
 from mooring.train.motifs.config import PRESETS, MotifConfig
 from mooring.train.motifs.metrics import error_by_count, macro, per_motif
 from mooring.train.motifs.model import MotifNet
+from mooring.train.motifs.pretrain import learned_backbone
 from mooring.train.motifs.readouts import READOUTS, ReadoutSpec
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
@@ -28,7 +29,7 @@ EVALUATION_BATCH = 100
 
 @register_experiment
 class MotifExperiment(Experiment):
-    """Predict ``log(1 + count)`` of six rooted motifs; graphs of a seed are the same for every readout.
+    """Predict ``log(1 + count)`` of six rooted motifs; all readouts of a seed share graphs and first backbone.
 
     Paper: tab:motifs, app:motifs.
     """
@@ -58,7 +59,7 @@ class MotifExperiment(Experiment):
         train = cached_census(config.census, "train", config.train_graphs, self.seed)
         sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
         readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
-        return MotifNet(config.num_types, config.channels, config.layers, readout, len(MOTIF_NAMES))
+        return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))
 
     def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
         return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]

@@ -60,14 +60,12 @@ class ReaderNet(nn.Module):
 
 @dataclass(frozen=True)
 class MotifLeaderboardConfig(MotifConfig):
-    """As :class:`MotifConfig`, and how the backbone and the modules begin.
+    """As :class:`MotifConfig`, and how the modules begin.
 
     Args:
-        pretrain_steps: Updates in which the backbone learns to name gadgets; then it stays as it is.
         init_std: as in :class:`~mooring.nn.SlotVirtualNode`.
     """
 
-    pretrain_steps: int = 600
     init_std: float = 0.1
 
 
@@ -103,9 +101,9 @@ TINY = replace(
 class MotifLeaderboardExperiment(MotifExperiment):
     """The motif census for every module of the zoo, each with the parameters of the anchored one.
 
-    :func:`mooring.zoo.matched` says how budgets are made equal. The backbone learns to name gadgets first
-    (:func:`~mooring.train.motifs.pretrain.learned_backbone`) and is the same for all modules of a seed: what is
-    compared is how they count.
+    :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
+    (:func:`~mooring.train.motifs.pretrain.learned_backbone`) it stays as it is, the same for all modules of a seed:
+    what is compared is how they count.
     """
 
     name: ClassVar[str] = "motifs-leaderboard"

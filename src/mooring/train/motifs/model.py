@@ -44,16 +44,15 @@ class MotifNet(nn.Module):
     """Backbone, readout (``memory``), linear head: what a readout does not express, no head can mend.
 
     Args:
-        num_types: Node types, whose one-hot comes before the root marker.
-        channels: Width of everything between.
-        layers: Hops of the backbone.
+        backbone: Node features -> node vectors.
+        channels: Their width, and the readout's.
         readout: Called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
         num_motifs: Number of counts to predict.
     """
 
-    def __init__(self, num_types: int, channels: int, layers: int, readout: nn.Module, num_motifs: int) -> None:
+    def __init__(self, backbone: GINBackbone, channels: int, readout: nn.Module, num_motifs: int) -> None:
         super().__init__()
-        self.backbone = GINBackbone(num_types, channels, layers)
+        self.backbone = backbone
         self.memory = readout
         self.head = nn.Linear(channels, num_motifs)
 

@@ -1,4 +1,4 @@
-"""A pooled readout with as much to learn as a slot readout, before and after the pooling."""
+"""Readouts that begin with an MLP on every node, and then pool or write to slots."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from collections.abc import Callable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
+
+
+def lift(channels: int) -> nn.Module:
+    """What every readout may do to a node before it meets the others."""
+    return nn.Sequential(nn.Linear(channels, 2 * channels), nn.SiLU(), nn.Linear(2 * channels, channels))
+
+
+class Lifted(nn.Module):
+    """An MLP on every node, then an aggregation.
+
+    Shapes: x ``[nodes, dim]`` -> ``[graphs, dim]``.
+    """
+
+    def __init__(self, channels: int, aggregate: Aggregation) -> None:
+        super().__init__()
+        self.lift = lift(channels)
+        self.aggregate = aggregate
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], index: Int[Tensor, " nodes"], *, dim_size: int
+    ) -> Float[Tensor, "graphs dim"]:
+        return self.aggregate(self.lift(x), index, dim_size=dim_size)
 
 
 class Pool(nn.Module):
@@ -41,7 +63,7 @@ class Pool(nn.Module):
     ) -> None:
         super().__init__()
         pooled = num_aggregates * channels
-        self.lift = nn.Sequential(nn.Linear(channels, 2 * channels), nn.SiLU(), nn.Linear(2 * channels, channels))
+        self.lift = lift(channels)
         self.aggregate = aggregate
         self.linear = nn.Linear(pooled, channels)
         self.deep = nn.Sequential(nn.Linear(pooled, hidden), nn.SiLU(), nn.Linear(hidden, channels))

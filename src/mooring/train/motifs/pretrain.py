@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import nn
@@ -11,19 +9,17 @@ from torch.nn import functional
 
 from mooring.tasks.motifs.shapes import DISTRACTORS, MOTIFS
 from mooring.train.motifs.batch import MotifBatch, cached_census, collate
+from mooring.train.motifs.config import MotifConfig
 from mooring.train.motifs.model import GINBackbone
-
-if TYPE_CHECKING:
-    from mooring.train.motifs.leaderboard import MotifLeaderboardConfig
 
 LEARNING_RATE = 3e-3
 CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
 
 
-def learned_backbone(config: MotifLeaderboardConfig, seed: int) -> GINBackbone:
+def learned_backbone(config: MotifConfig, seed: int) -> GINBackbone:
     """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
 
-    The caller's random numbers stay as they were, so that modules of one seed meet the same backbone.
+    The caller's random numbers stay as they were, so that readouts of one seed meet the same backbone.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -13,10 +13,12 @@ from torch.nn import functional
 from torch_geometric.nn.aggr import DegreeScalerAggregation, MaxAggregation, MeanAggregation, SumAggregation
 
 from mooring.nn import SlotAggregation
-from mooring.train.motifs.pool import Pool
+from mooring.train.motifs.pool import Lifted, Pool
 
 # Brings the sum over a small graph to the size of one node's vector. One constant for all graphs: counts survive it.
 SUM_SCALE = 1 / 32
+# Of both slot readouts: the sharper routing of Two-Radius.
+TEMPERATURE = 0.35
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,15 @@ class Readout:
 
 
 def _mean(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MeanAggregation(), hidden=460)
+    return Pool(spec.channels, MeanAggregation(), hidden=557)
 
 
 def _max(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MaxAggregation(), hidden=460)
+    return Pool(spec.channels, MaxAggregation(), hidden=557)
 
 
 def _sum(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=460, after=_scaled)
+    return Pool(spec.channels, SumAggregation(), hidden=557, after=_scaled)
 
 
 def _scaled(pooled: Tensor) -> Tensor:
@@ -62,12 +64,12 @@ def _scaled(pooled: Tensor) -> Tensor:
 
 
 def _sum_raw(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=460)
+    return Pool(spec.channels, SumAggregation(), hidden=557)
 
 
 def _sum_log(spec: ReadoutSpec) -> nn.Module:
     # Positive terms: the log of a sum is then log(1 + count) where a node adds one for its motif and nothing else.
-    return Pool(spec.channels, SumAggregation(), hidden=460, before=functional.softplus, after=torch.log1p)
+    return Pool(spec.channels, SumAggregation(), hidden=557, before=functional.softplus, after=torch.log1p)
 
 
 def _pna(spec: ReadoutSpec) -> nn.Module:
@@ -75,18 +77,27 @@ def _pna(spec: ReadoutSpec) -> nn.Module:
     aggregate = DegreeScalerAggregation(
         ["mean", "max", "min", "std"], ["identity", "amplification", "attenuation"], spec.graph_sizes
     )
-    return Pool(spec.channels, aggregate, num_aggregates=12, hidden=16)
+    return Pool(spec.channels, aggregate, num_aggregates=12, hidden=32)
 
 
 def _cross_attention(spec: ReadoutSpec) -> nn.Module:
-    return SlotAggregation(spec.channels, spec.slots, spec.heads, anchored=False)
+    slots = SlotAggregation(spec.channels, spec.slots, spec.heads, anchored=False, temperature=TEMPERATURE)
+    return Lifted(spec.channels, slots)
 
 
 def _anchored(spec: ReadoutSpec) -> nn.Module:
-    # The paper's log-odds, a logarithm at every mass, so that what is learned of small counts holds for large ones.
-    # Every slot sees all nodes of a graph: anchors start as heavy as these are together.
     mean_size = float((spec.graph_sizes * torch.arange(len(spec.graph_sizes))).sum() / spec.graph_sizes.sum())
-    return SlotAggregation(spec.channels, spec.slots, spec.heads, mass="log_odds", anchor_init=math.log(mean_size))
+    slots = SlotAggregation(
+        spec.channels,
+        spec.slots,
+        spec.heads,
+        temperature=TEMPERATURE,
+        # Every slot sees all nodes of a graph: anchors start as heavy as these are together.
+        anchor_init=math.log(mean_size),
+        mass_map="linear",
+        content_dropout=0.5,
+    )
+    return Lifted(spec.channels, slots)
 
 
 READOUTS: dict[str, Readout] = {
