@@ -51,6 +51,7 @@ def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
         temperature=spec.temperature,
         address_channels=spec.address_channels,
         mass=spec.mass,
+        anchor_init=spec.anchor_init,
         hidden_channels=spec.hidden_channels or spec.channels,
         init_std=spec.init_std,
     )

@@ -24,7 +24,8 @@ class MemorySpec:
 
     Args:
         channels: width of the node features, in and out.
-        slots, heads, temperature, address_channels, init_std, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
+        slots, heads, temperature, address_channels, init_std, mass, anchor_init: as in
+            :class:`~mooring.nn.SlotVirtualNode`.
         hidden_channels: hidden width of a module's own MLPs; None leaves it to the module. :func:`mooring.zoo.matched`
             turns this knob.
     """
@@ -36,6 +37,7 @@ class MemorySpec:
     address_channels: int | None = None
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
+    anchor_init: float = 0.0
     hidden_channels: int | None = None
 
 

@@ -14,10 +14,12 @@ class SharedAnchorUpdate(SlotUpdate):
     """The anchored update with a single logit and a single value."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, mass=spec.mass)
+        super().__init__(
+            spec.channels, spec.slots, spec.heads, anchored=False, mass=spec.mass, anchor_init=spec.anchor_init
+        )
         self.shape = (spec.slots, spec.heads)
         self.anchored = True
-        self.logit = nn.Parameter(torch.zeros(()))
+        self.logit = nn.Parameter(torch.tensor(spec.anchor_init))
         self.value = nn.Parameter(torch.randn(spec.channels // spec.heads))
         self.mass_mlp = nn.Sequential(
             nn.Linear(spec.heads, spec.channels), nn.GELU(), nn.Linear(spec.channels, spec.channels)
@@ -36,7 +38,7 @@ class SharedAnchorUpdate(SlotUpdate):
             if isinstance(module, nn.Linear | nn.LayerNorm):
                 module.reset_parameters()
         if self.anchored:
-            nn.init.zeros_(self.logit)
+            nn.init.constant_(self.logit, self.anchor_init)
             nn.init.normal_(self.value)
 
 

@@ -23,7 +23,7 @@ class SlotRival(SlotVirtualNode):
     """
 
     def __init__(self, spec: MemorySpec, **options: Any) -> None:
-        options = {"anchored": False, "mass": spec.mass, **options}
+        options = {"anchored": False, "mass": spec.mass, "anchor_init": spec.anchor_init, **options}
         super().__init__(
             spec.channels,
             spec.slots,

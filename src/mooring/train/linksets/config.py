@@ -19,7 +19,7 @@ class LinkConfig(LinkSettings, TrainConfig):
         channels: Width of node vectors and memory.
         blocks: Memory modules, each followed by a node MLP.
         hidden: Hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
-        slots, heads, temperature, init_std: Of the slot memories.
+        slots, heads, temperature, init_std, anchor_init: Of the slot memories.
         waves: Fourier features of a point.
         warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
     """
@@ -33,10 +33,11 @@ class LinkConfig(LinkSettings, TrainConfig):
     channels: int = 64
     blocks: int = 3
     hidden: int = 64
-    slots: int = 16
-    heads: int = 4
+    slots: int = 64
+    heads: int = 1
     temperature: float = 1.0
-    init_std: float = 0.02
+    init_std: float = 0.3
+    anchor_init: float = 3.0
     waves: int = 16
     warmup_epochs: float = 1.0
 
@@ -86,5 +87,5 @@ PRESETS: dict[str, LinkConfig] = {
         test_graphs=200,
         larger_graphs=40,
     ),
-    "full": LinkConfig(epochs=25, steps_per_epoch=125, learning_rate=2e-3),
+    "full": LinkConfig(epochs=15, steps_per_epoch=125, learning_rate=2e-3),
 }

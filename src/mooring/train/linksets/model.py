@@ -36,7 +36,12 @@ class LinkNet(nn.Module):
         super().__init__()
         channels = config.channels
         spec = zoo.MemorySpec(
-            channels, config.slots, config.heads, temperature=config.temperature, init_std=config.init_std
+            channels,
+            config.slots,
+            config.heads,
+            temperature=config.temperature,
+            init_std=config.init_std,
+            anchor_init=config.anchor_init,
         )
         modules = [zoo.build(memory, spec) for _ in range(config.blocks)]
         self.features = NodeFeatures(config.sectors, config.reach, config.waves)
