@@ -36,7 +36,7 @@ class LinkConfig(LinkSettings, TrainConfig):
     slots: int = 64
     heads: int = 1
     temperature: float = 1.0
-    init_std: float = 0.3
+    init_std: float = 0.02
     anchor_init: float = 3.0
     waves: int = 16
     warmup_epochs: float = 1.0
