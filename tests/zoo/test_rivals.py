@@ -42,6 +42,17 @@ def test_a_shared_anchor_is_a_private_one_that_is_equal_everywhere() -> None:
     assert_close(memories[0].anchor_weight, memories[1].anchor_weight)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("name", ["anchored", "anchored-raw", "anchored-global-film", "shared-anchor"])
+def test_anchors_start_where_the_task_asks(name: str) -> None:
+    update = build(name, replace(SPEC, anchor_init=2.5)).update
+    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
+    with torch.no_grad():
+        for parameter in update.parameters():  # type: ignore[union-attr]
+            parameter.zero_()
+    update.reset_parameters()  # type: ignore[operator,union-attr]
+    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
+
+
 @pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
 @pytest.mark.parametrize("silent", [False, True])
 def test_tokens_are_nodes_that_every_graph_has(spec: zoo.MemorySpec, silent: bool) -> None:

@@ -49,6 +49,28 @@ def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -
     assert size("none", config.hidden) / expected < 0.7
 
 
+def test_features_tell_gains_of_one_parity_apart_linearly() -> None:
+    # A score is linear in features, so a line must part rivals of one parity in a band of gains from all others.
+    torch.manual_seed(0)
+    batch = graphs(0, 1, 2, 3, 4)
+    gain, parity = torch.rand(400).double(), torch.randn(400).double().sign()
+    many = dataclasses.replace(
+        batch,
+        gain=gain,
+        parity=parity,
+        position=torch.zeros(400, 2).double(),
+        orientation=torch.zeros(400).double(),
+        batch=torch.zeros(400).long(),
+    )
+    features = LinkNet(TINY, "none", 4).features.double()(many)
+    wanted = ((parity > 0) & (gain > 0.4) & (gain < 0.6)).double()
+    found = features @ torch.linalg.lstsq(features, wanted.unsqueeze(1)).solution
+    assert ((found.squeeze(1) > 0.5) == wanted.bool()).double().mean() > 0.95
+    plain = features[:, :4]
+    missed = plain @ torch.linalg.lstsq(plain, wanted.unsqueeze(1)).solution
+    assert ((missed.squeeze(1) > 0.5) & wanted.bool()).sum() == 0
+
+
 @pytest.mark.parametrize("memory", MODELS)
 def test_which_node_comes_first_does_not_matter(memory: str) -> None:
     batch = graphs(0, 3)
