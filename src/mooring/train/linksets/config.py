@@ -79,7 +79,7 @@ PRESETS: dict[str, LinkConfig] = {
         waves=4,
     ),
     "quick": LinkConfig(
-        epochs=20,
+        epochs=16,
         steps_per_epoch=50,
         learning_rate=2e-3,
         train_graphs=1600,
