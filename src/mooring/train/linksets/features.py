@@ -41,12 +41,14 @@ class NodeFeatures(nn.Module):
         self.out_channels = 4 + 4 * GAIN_WAVES + (1 + sectors) * (2 + 2 * waves)
 
     def forward(self, batch: LinkBatch) -> Float[Tensor, "nodes out_channels"]:
-        middle = sector_middle(batch.orientation.unsqueeze(1), torch.arange(self.sectors), self.sectors)
+        middle = sector_middle(
+            batch.orientation.unsqueeze(1), torch.arange(self.sectors, device=batch.gain.device), self.sectors
+        )
         ahead = 0.5 * self.reach * torch.stack([middle.cos(), middle.sin()], dim=-1)
         points = torch.cat([batch.position.unsqueeze(1), batch.position.unsqueeze(1) + ahead], dim=1)
         phase = points @ self.frequency
         own = torch.stack([batch.gain, batch.parity, batch.orientation.cos(), batch.orientation.sin()], dim=1)
-        gain = batch.gain.unsqueeze(1) * torch.arange(1, GAIN_WAVES + 1) * math.pi
+        gain = batch.gain.unsqueeze(1) * torch.arange(1, GAIN_WAVES + 1, device=batch.gain.device) * math.pi
         gain = torch.cat([gain.cos(), gain.sin()], dim=1)
         places = torch.cat([points, phase.cos(), phase.sin()], dim=-1).flatten(1)
         return torch.cat([own, gain, batch.parity.unsqueeze(1) * gain, places], dim=1)
