@@ -159,20 +159,20 @@ def test_every_shape_is_saved_as_soon_as_it_is_measured() -> None:
     assert shapes == [{"3x7"}, {"3x7", "2x5"}, {"3x7", "2x5"}]
 
 
-def test_slow_contestants_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_calls_are_not_counted_and_slow_contestants_have_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.bench.measure.PATIENCE", 0.01)
     calls = {"slow": 0, "quick": 0}
 
     def slow() -> None:
         calls["slow"] += 1
-        time.sleep(0.02)
+        time.sleep(0.2 if calls["slow"] == 1 else 0.02)
 
     def quick() -> None:
         calls["quick"] += 1
 
     found = seconds({"slow": slow, "quick": quick}, 5)
-    assert calls == {"slow": 1, "quick": 11}
-    assert found["slow"].least >= 0.02
+    assert calls == {"slow": 3, "quick": 11}
+    assert 0.02 <= found["slow"].median < 0.2
 
 
 def test_a_sweep_over_the_zoo_times_its_modules_and_leaves_pairs_of_a_large_graph_out() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-# A contestant that takes this many seconds a call is timed once, warm-up and all: its ratio needs no second digit.
+# A contestant whose first call takes this many seconds is timed in one round only: its ratio needs no second digit.
 PATIENCE = 4.0
 
 
@@ -24,15 +24,15 @@ class Timing(NamedTuple):
 def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
     """Time the functions; rounds take turns, so that a noisy moment hits all of them alike.
 
-    A turn is two calls: the second one finds the memory that the first one needed.
+    A turn is two calls: the second one finds the memory that the first one needed. The very first call of each is not
+    counted, since it fetches its memory from the system.
     """
-    times = {name: [_seconds(function)] for name, function in functions.items()}
-    quick = {name: function for name, function in functions.items() if times[name][0] < PATIENCE}
-    for name in quick:
-        times[name].clear()
-    for _ in range(repeats):
-        for name, function in quick.items():
-            times[name] += [_seconds(function), _seconds(function)]
+    rounds = {name: repeats if _seconds(function) < PATIENCE else 1 for name, function in functions.items()}
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(repeats):
+        for name, function in functions.items():
+            if turn < rounds[name]:
+                times[name] += [_seconds(function), _seconds(function)]
     return {name: Timing(min(values), statistics.median(values)) for name, values in times.items()}
 
 
