@@ -13,9 +13,9 @@ if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-torch.ones(2**25)
+torch.ones(2**27)
 before = faults()
-torch.ones(2**25)
+torch.ones(2**27)
 print(faults() - before)
 """
 
@@ -27,6 +27,6 @@ def pages(how: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
 def test_freed_memory_is_kept_once_asked_for() -> None:
-    # Pages may be huge ones, of which 128 MiB has 64.
-    assert pages("keep") < 32
-    assert pages("give back") >= 64
+    # Pages may be huge ones, of which 512 MiB has 256; a busy system takes some back on its own.
+    assert pages("keep") < 128
+    assert pages("give back") >= 256

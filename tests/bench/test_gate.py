@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_fault_of_large_graphs_only_is_noticed(monkeypatch: pytest.MonkeyPatch
 
     def drop_the_last_tile(*arguments: Any) -> Any:
         found = list(cut(*arguments))
-        return iter(found if len(found) == 1 else [*found[:-2], layout.Tile(**{**vars(found[-2]), "last": True})])
+        return iter(found if len(found) == 1 else [*found[:-2], replace(found[-2], last=True)])
 
     monkeypatch.setattr(layout, "_cut", drop_the_last_tile)
     with pytest.raises(WrongResult):

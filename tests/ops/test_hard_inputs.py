@@ -82,7 +82,7 @@ def test_one_node_is_its_own_content() -> None:
 
 @pytest.mark.parametrize("size", [1e4, -1e4])
 @pytest.mark.parametrize("tile", [(2, 3), (8192, 1024)])
-def test_logits_of_ten_thousand(size: float, tile: tuple[int, int]) -> None:
+def test_logits_of_ten_thousand(size: float, tile: tuple[int, int, int]) -> None:
     batch = Ragged((7, 1, 5), False, seed=1)
     query, key, value = write_inputs(batch, "own heads", torch.float32)
     query, key, value = leaves(query * abs(size) ** 0.5, key * size / abs(size) ** 0.5, value)

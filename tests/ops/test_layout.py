@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import layout
-from mooring.ops.layout import Tile, tiles
+from mooring.ops.layout import tiles
+from mooring.ops.tile import Block, Run, Tile
 from support import TILE_SIZES, Ragged, ragged, tile_sizes
 
 TILE = st.sampled_from(TILE_SIZES)
@@ -21,7 +22,7 @@ def padded_size(tile: Tile) -> int:
 
 
 @given(ragged(max_graphs=11, max_size=13), TILE, st.booleans())
-def test_every_node_is_taken_once_with_its_own_graph(batch: Ragged, tile: tuple[int, int], masked: bool) -> None:
+def test_every_node_is_taken_once_with_its_own_graph(batch: Ragged, tile: tuple[int, int, int], masked: bool) -> None:
     index = batch.index()
     if masked:
         index = index.masked_fill(~batch.mask(), -1)
@@ -30,15 +31,15 @@ def test_every_node_is_taken_once_with_its_own_graph(batch: Ragged, tile: tuple[
     with tile_sizes(*tile):
         for one in cut(index, batch.num_nodes, batch.num_graphs):
             block = one.take(nodes)
-            own = graphs[one.graphs].unsqueeze(1).expand_as(block)
-            real = torch.ones_like(block, dtype=torch.bool) if one.padding is None else ~one.padding
-            assert torch.equal(index[block[real]], own[real])
+            own = -one.subtract_(torch.zeros(1, len(block), 1), graphs[one.graphs].view(1, -1, 1)).flatten()
+            real = one.hide_padding_(torch.ones(1, len(block), 1), 0.0).flatten().bool()
+            assert torch.equal(index[block[real]], own[real].long())
             seen.index_add_(0, block[real], torch.ones_like(block[real]))
     assert torch.equal(seen, (index >= 0).long())
 
 
 @given(ragged(max_graphs=11, max_size=13), TILE)
-def test_what_is_taken_can_be_put_back(batch: Ragged, tile: tuple[int, int]) -> None:
+def test_what_is_taken_can_be_put_back(batch: Ragged, tile: tuple[int, int, int]) -> None:
     x, out = batch.randn(batch.num_nodes, 3), torch.zeros(batch.num_nodes, 3).double()
     with tile_sizes(*tile):
         for one in cut(batch.index(), batch.num_nodes, batch.num_graphs):
@@ -56,7 +57,17 @@ def test_parts_of_one_graph_follow_each_other_and_know_their_ends() -> None:
 def test_equal_graphs_in_a_row_are_one_view() -> None:
     x = torch.arange(35)
     (one,) = cut(torch.arange(7).repeat_interleave(5), 35, 7)
-    assert one.take(x).shape == (7, 5)
+    assert isinstance(one, Block)
+    assert one.length == 5
+    assert one.take(x).data_ptr() == x.data_ptr()
+
+
+def test_large_graphs_of_different_sizes_are_one_view_small_ones_among_them() -> None:
+    sizes = torch.tensor([70, 0, 300, 90, 0])
+    x = torch.arange(460)
+    (one,) = cut(torch.arange(5).repeat_interleave(sizes), 460, 5)
+    assert isinstance(one, Run)
+    assert one.sizes == (70, 0, 300, 90, 0)
     assert one.take(x).data_ptr() == x.data_ptr()
 
 

@@ -29,7 +29,7 @@ def assert_states_equal(actual: SlotState, expected: SlotState) -> None:
 
 
 @given(ragged(), FORM, TILE)
-def test_node_order_does_not_matter(batch: Ragged, form: str, tile: tuple[int, int]) -> None:
+def test_node_order_does_not_matter(batch: Ragged, form: str, tile: tuple[int, int, int]) -> None:
     query, key, value = inputs(batch, form)
     index, graphs = batch.index(), batch.num_graphs
     order = torch.randperm(batch.num_nodes, generator=batch.generator())
@@ -43,7 +43,7 @@ def test_node_order_does_not_matter(batch: Ragged, form: str, tile: tuple[int, i
 
 
 @given(ragged(), FORM, TILE)
-def test_batch_mates_and_graph_order_do_not_matter(batch: Ragged, form: str, tile: tuple[int, int]) -> None:
+def test_batch_mates_and_graph_order_do_not_matter(batch: Ragged, form: str, tile: tuple[int, int, int]) -> None:
     query, key, value = inputs(batch, form)
     index, graphs = batch.index(), batch.num_graphs
     relabel = torch.randperm(graphs, generator=batch.generator())
@@ -70,7 +70,7 @@ def test_a_write_that_normalises_over_the_batch_fails_the_same_check() -> None:
 
 @given(ragged(), FORM, st.integers(2, 5), TILE)
 def test_replication_adds_log_r_to_the_mass_and_nothing_to_the_content(
-    batch: Ragged, form: str, times: int, tile: tuple[int, int]
+    batch: Ragged, form: str, times: int, tile: tuple[int, int, int]
 ) -> None:
     query, key, value = inputs(batch, form)
     index, graphs = batch.index(), batch.num_graphs
@@ -90,7 +90,7 @@ def test_a_sum_fails_the_replication_check() -> None:
 
 
 @given(ragged(max_graphs=3, max_size=5), FORM, TILE)
-def test_log_weight_is_a_number_of_copies(batch: Ragged, form: str, tile: tuple[int, int]) -> None:
+def test_log_weight_is_a_number_of_copies(batch: Ragged, form: str, tile: tuple[int, int, int]) -> None:
     query, key, value = inputs(batch, form)
     index, graphs = batch.index(), batch.num_graphs
     copies = torch.randint(0, 5, (batch.num_nodes,), generator=batch.generator())
@@ -102,7 +102,7 @@ def test_log_weight_is_a_number_of_copies(batch: Ragged, form: str, tile: tuple[
 
 
 @given(ragged(), FORM, TILE)
-def test_masked_nodes_have_no_effect_and_receive_none(batch: Ragged, form: str, tile: tuple[int, int]) -> None:
+def test_masked_nodes_have_no_effect_and_receive_none(batch: Ragged, form: str, tile: tuple[int, int, int]) -> None:
     index, graphs, where = batch.index(), batch.num_graphs, batch.mask(salt=7)
     query, key, value = inputs(batch, form)
     key_is_value = value is key
@@ -124,7 +124,7 @@ def test_masked_nodes_have_no_effect_and_receive_none(batch: Ragged, form: str, 
 
 
 @given(ragged(), TILE)
-def test_nodes_that_do_not_read_get_zero_and_change_nothing(batch: Ragged, tile: tuple[int, int]) -> None:
+def test_nodes_that_do_not_read_get_zero_and_change_nothing(batch: Ragged, tile: tuple[int, int, int]) -> None:
     index, where = batch.index(), batch.mask(salt=7)
     query, key, value = read_inputs(batch, "own heads")
     spoilt = query.masked_fill(~where[:, None, None], float("nan"))

@@ -28,7 +28,7 @@ def compare(batch: Ragged, form: str, masked: bool, dtype: torch.dtype) -> None:
 @FORMS
 @TILES
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
-def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int], ordered: bool) -> None:
+def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int, int], ordered: bool) -> None:
     with tile_sizes(*tile):
         compare(Ragged(MIXED, ordered, seed=3), form, masked=False, dtype=dtype)
 
@@ -41,7 +41,7 @@ def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int],
     st.sampled_from([torch.float64, torch.float32]),
 )
 def test_equals_the_oracle_on_any_batch(
-    batch: Ragged, form: str, masked: bool, tile: tuple[int, int], dtype: torch.dtype
+    batch: Ragged, form: str, masked: bool, tile: tuple[int, int, int], dtype: torch.dtype
 ) -> None:
     with tile_sizes(*tile):
         compare(batch, form, masked, dtype)
@@ -65,7 +65,7 @@ def test_a_wrong_read_is_found_out() -> None:
 
 @FORMS
 @TILES
-def test_gradcheck(form: str, tile: tuple[int, int]) -> None:
+def test_gradcheck(form: str, tile: tuple[int, int, int]) -> None:
     batch = Ragged((2, 0, 3, 3), False, seed=1)
     inputs = [tensor.requires_grad_() for tensor in read_inputs(batch, form)]
     with tile_sizes(*tile):
@@ -78,7 +78,7 @@ def test_gradcheck(form: str, tile: tuple[int, int]) -> None:
 @pytest.mark.parametrize("masked", [False, True], ids=["all read", "some read"])
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
 def test_residual_is_the_query_and_its_context(
-    dtype: torch.dtype, tile: tuple[int, int], form: str, masked: bool, ordered: bool
+    dtype: torch.dtype, tile: tuple[int, int, int], form: str, masked: bool, ordered: bool
 ) -> None:
     batch = Ragged(MIXED, ordered, seed=3)
     index, where = batch.index(), batch.mask(salt=7) if masked else None

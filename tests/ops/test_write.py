@@ -35,7 +35,7 @@ def compare(batch: Ragged, form: str, weights: str, masked: bool, dtype: torch.d
 @FORMS
 @TILES
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
-def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int], ordered: bool) -> None:
+def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int, int], ordered: bool) -> None:
     with tile_sizes(*tile):
         compare(Ragged(MIXED, ordered, seed=3), form, "finite", masked=False, dtype=dtype)
 
@@ -49,7 +49,7 @@ def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int],
     st.sampled_from([torch.float64, torch.float32]),
 )
 def test_equals_the_oracle_on_any_batch(
-    batch: Ragged, form: str, weights: str, masked: bool, tile: tuple[int, int], dtype: torch.dtype
+    batch: Ragged, form: str, weights: str, masked: bool, tile: tuple[int, int, int], dtype: torch.dtype
 ) -> None:
     with tile_sizes(*tile):
         compare(batch, form, weights, masked, dtype)
@@ -73,7 +73,7 @@ def test_a_wrong_write_is_found_out() -> None:
 
 @FORMS
 @TILES
-def test_gradcheck(form: str, tile: tuple[int, int]) -> None:
+def test_gradcheck(form: str, tile: tuple[int, int, int]) -> None:
     batch = Ragged((2, 0, 3, 3), False, seed=1)
     inputs = [tensor.requires_grad_() for tensor in write_inputs(batch, form)]
     weight = batch.randn(batch.num_nodes, salt=5).requires_grad_()

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from mooring.bench.compare import Row, floor_seconds, time_peers
+from mooring.bench.apart import time_peers_apart
+from mooring.bench.compare import Row, floor_seconds
 from mooring.bench.measure import Timing, seconds
 from mooring.bench.peak import extra_memory
 from mooring.bench.peers import OURS
@@ -37,7 +38,7 @@ def nodes_sweep(
         notes: dict[str, str] = {}
         timings: dict[str, dict[str, Timing]] = {"forward": {}, "training": {}}
         if size <= MOST_IN_MEMORY:
-            timings, notes = time_peers(torch.zeros(size, dtype=torch.long), peers, setting, repeats)
+            timings, notes = time_peers_apart(f"1x{size}", peers, setting, repeats)
         mapped = _mapped(size, setting, repeats)
         for kind, times in timings.items():
             for name in [*peers, MAPPED]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from pathlib import Path
 import torch
 
 from mooring.bench.measure import step
+from mooring.bench.process import ask
 from mooring.bench.setting import Setting
 from mooring.bench.shapes import get_shape
 
@@ -27,14 +27,11 @@ def extra_memory(peers: Sequence[str], shape: str, setting: Setting) -> dict[str
     input gradient alone, the least there can be, are two thirds.
     """
     # Blocks above a megabyte go straight back to the system when freed, so that none is reused unseen.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
-    environment["MALLOC_TRIM_THRESHOLD_"] = environment["MALLOC_MMAP_THRESHOLD_"]
-    request = json.dumps({"peers": list(peers), "shape": shape, "setting": asdict(setting)})
-    command = [sys.executable, "-m", "mooring.bench.peak", request]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise RuntimeError(f"bench: measuring memory ended with {done.returncode}: {done.stderr[-500:]}")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    environment = {"OMP_NUM_THREADS": "1"} | dict.fromkeys(
+        ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**20)
+    )
+    request = {"peers": list(peers), "shape": shape, "setting": asdict(setting)}
+    found = ask("mooring.bench.peak", request, environment)
     return {peer: one["extra"] / one["tensors"] for peer, one in zip(peers, found, strict=True)}
 
 

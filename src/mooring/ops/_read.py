@@ -10,19 +10,22 @@ context ``[nodes, parts, width]``. Nodes with ``index < 0`` read nothing and get
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mooring.ops._write import into, settle, shared_matmul, statistics_dtype, take
-from mooring.ops.layout import Tile, blank_like, tiles
+from mooring.ops._write import settle, statistics_dtype, take
+from mooring.ops.layout import blank_like, tiles
+from mooring.ops.tile import Tile
 
 
-def _weights(queries: Tensor, keys: Tensor, groups: int) -> Tensor:
-    """``[parts, graphs, length, rows]``: a softmax within each group of rows."""
+def _weights(queries: Tensor, keys: Tensor, groups: int, tile: Tile) -> Tensor:
+    """``[parts, places, rows]``: a softmax within each group of rows."""
     one_table = keys.size(1) == 1  # for all graphs of the tile
-    scores = shared_matmul(queries, keys[:, 0].transpose(1, 2)) if one_table else queries @ keys.transpose(2, 3)
+    tables = keys.transpose(2, 3)
+    scores = torch.bmm(queries, tables[:, 0]) if one_table else tile.spread(queries, tables)
     return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
 
 
@@ -39,9 +42,9 @@ def read_op(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None, gro
     context = blank_like(blank, index, query if residual else None)
     for tile in tiles(index, query.size(0), value.size(0)):
         queries = take(query, tile)
-        weights = _weights(queries, _of_tile(keys, tile), groups)
-        plus = queries if residual else None
-        settle(into(context, tile, weights.flatten(0, 1), _of_tile(values, tile).flatten(0, 1), plus), context, tile)
+        weights = _weights(queries, _of_tile(keys, tile), groups, tile)
+        plus, out = queries if residual else None, tile.window(context, dtype)
+        settle(tile.spread(weights, _of_tile(values, tile), plus, out), context, tile)
     return context
 
 
@@ -65,24 +68,24 @@ def read_backward_op(
     grad_query = blank_like(query, index, grad_context if residual else None)
     grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
     for tile in tiles(index, query.size(0), value.size(0)):
-        queries, slope = take(query, tile), take(grad_context, tile)
-        if tile.padding is not None:  # padding repeats a node, whose slope must count once
-            slope = slope.masked_fill(tile.padding.unsqueeze(-1), 0.0)
+        # Padding repeats a node, whose slope must count once.
+        queries, slope = take(query, tile), tile.hide_padding_(take(grad_context, tile), 0.0)
         tile_keys = _of_tile(keys, tile)
-        weights = _weights(queries, tile_keys, groups)
-        tile.add_graphs((weights.transpose(2, 3) @ slope).transpose(0, 1), grad_values)
-        grad_weights = slope @ _of_tile(values, tile).transpose(2, 3)
+        weights = _weights(queries, tile_keys, groups, tile)
+        tile.add_graphs(tile.collect(weights, slope).transpose(0, 1), grad_values)
+        grad_weights = tile.spread(slope, _of_tile(values, tile).transpose(2, 3))
         # d score = p (g - sum p g), the sum within each softmax.
         grad_scores = grad_weights.mul_(weights)
         within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
         grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
-        plus = slope if residual else None
+        plus, out = slope if residual else None, tile.window(grad_query, dtype)
         if keys.size(0) == 1:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(1, 2), keys[0], plus)
-            grad_keys[0].baddbmm_(grad_scores.flatten(1, 2).transpose(1, 2), queries.flatten(1, 2))
+            product = torch.bmm if plus is None else partial(torch.baddbmm, plus)
+            grad_queries = product(grad_scores, keys[0], out=out)
+            grad_keys[0].baddbmm_(grad_scores.transpose(1, 2), queries)
         else:
-            grad_queries = into(grad_query, tile, grad_scores.flatten(0, 1), tile_keys.flatten(0, 1), plus)
-            tile.add_graphs((grad_scores.transpose(2, 3) @ queries).transpose(0, 1), grad_keys)
+            grad_queries = tile.spread(grad_scores, tile_keys, plus, out)
+            tile.add_graphs(tile.collect(grad_scores, queries).transpose(0, 1), grad_keys)
         settle(grad_queries, grad_query, tile)
     return grad_query, grad_keys.to(key.dtype), grad_values.to(value.dtype)
 

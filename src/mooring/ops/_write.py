@@ -1,4 +1,4 @@
-"""The fast write: dense tiles, running statistics, scores recomputed in the backward.
+"""The fast write: tiles, running statistics, scores recomputed in the backward.
 
 Everything here has the heads folded into two axes, ``parts`` and ``rows``. Heads with values of their own are parts
 with a row for each slot. Heads that share keys and values (projections absorbed into the query) are rows of a single
@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mooring.ops.layout import Tile, blank_like, tiles
+from mooring.ops.layout import blank_like, tiles
+from mooring.ops.tile import Tile
 
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -28,66 +29,36 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def take(tensor: Tensor, tile: Tile) -> Tensor:
-    """``[nodes, parts, dim]`` -> ``[parts, graphs, length, dim]`` in the dtype of the statistics."""
-    block = tile.take(tensor).permute(2, 0, 1, 3)
-    return block.to(statistics_dtype(tensor.dtype))
-
-
-def put(block: Tensor, out: Tensor, tile: Tile) -> None:
-    """``[parts, graphs, length, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``."""
-    tile.put(block.permute(1, 2, 0, 3), out)
-
-
-def into(out: Tensor, tile: Tile, left: Tensor, right: Tensor, plus: Tensor | None = None) -> Tensor:
-    """``plus + left @ right`` as ``[parts * graphs, length, dim]``, formed in place in the tile's rows of ``out`` if it
-    can.
-
-    Large outputs are written once this way, and not three times: as zeros, as a product and as a copy.
-    """
-    window = tile.window(out, left.dtype)
-    # Sizes are spelt out because -1 is ambiguous for keys of width zero (a slot that asks for nothing).
-    shape = (left.size(0) * left.size(1) // tile.length, tile.length, right.size(-1))
-    flat = (*left.shape[:2], right.size(-1))
-    place = None if window is None else window.view(flat)
-    product = (
-        torch.bmm(left, right, out=place) if plus is None else torch.baddbmm(plus.reshape(flat), left, right, out=place)
-    )
-    return product.view(shape)
+    """``[nodes, parts, dim]`` -> ``[parts, places, dim]`` in the dtype of the statistics."""
+    return tile.take(tensor).transpose(0, 1).to(statistics_dtype(tensor.dtype))
 
 
 def settle(block: Tensor, out: Tensor, tile: Tile) -> None:
-    """Put ``[parts * graphs, length, dim]`` where :func:`into` did not."""
+    """``[parts, places, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``, if it was not formed there."""
     if tile.window(out, block.dtype) is None:
-        put(block.unflatten(0, (out.size(1), -1)).to(out.dtype), out, tile)
-
-
-def shared_matmul(block: Tensor, matrix: Tensor) -> Tensor:
-    """``[parts, graphs, length, a] @ [parts, a, b]``: graphs share the matrix, so they fold into its rows."""
-    return torch.bmm(block.flatten(1, 2), matrix).unflatten(1, block.shape[1:3])
+        tile.put(block.transpose(0, 1).to(out.dtype), out)
 
 
 def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, tile: Tile) -> Tensor:
-    """``[parts, graphs, length, rows]`` scores of one tile, ``-inf`` on padding."""
-    scores = shared_matmul(key, query.transpose(1, 2))
+    """``[parts, places, rows]`` scores of one tile, ``-inf`` on padding."""
+    scores = torch.bmm(key, query.transpose(1, 2))
     if key.size(0) != parts:
-        scores = scores[0].unflatten(-1, (parts, query.size(1) // parts)).permute(2, 0, 1, 3).contiguous()
+        scores = scores[0].unflatten(-1, (parts, query.size(1) // parts)).transpose(0, 1).contiguous()
     if log_weight is not None:
         scores += tile.take(log_weight).unsqueeze(-1).to(scores.dtype)
-    if tile.padding is not None:
-        scores.masked_fill_(tile.padding.unsqueeze(-1), float("-inf"))
-    return scores
+    return tile.hide_padding_(scores, float("-inf"))
 
 
-def _beside_scores(of_graphs: Tensor, tile: Tile) -> Tensor:
-    """``[graphs, rows, parts]`` -> ``[parts, graphs of the tile, 1, rows]``."""
-    return tile.of_graphs(of_graphs).permute(2, 0, 1).unsqueeze(2)
+def _of_tile(of_graphs: Tensor, tile: Tile) -> Tensor:
+    """``[graphs, rows, parts, ...]`` -> ``[parts, graphs of the tile, rows, ...]``."""
+    return tile.of_graphs(of_graphs).movedim(2, 0)
 
 
 def _of_keys(grad_scores: Tensor, key_parts: int) -> Tensor:
-    """``[parts, graphs, length, rows]`` -> ``[key parts, graphs * length, rows of the query]``."""
+    """``[parts, places, rows]`` -> ``[key parts, places, rows of the query]``."""
     if grad_scores.size(0) == key_parts:
-        return grad_scores.flatten(1, 2)
-    return grad_scores.permute(1, 2, 0, 3).flatten(2).flatten(0, 1).unsqueeze(0)
+        return grad_scores
+    return grad_scores.transpose(0, 1).flatten(1).unsqueeze(0)
 
 
 def _finite(log_mass: Tensor) -> Tensor:
@@ -103,15 +74,15 @@ class _Running(NamedTuple):
     total: Tensor
 
 
-def _accumulate(running: _Running | None, scores: Tensor, values: Tensor) -> _Running:
+def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: Tile) -> _Running:
     """Take one more tile into the running statistics; overwrites ``scores``."""
-    top = scores.amax(dim=2)
+    top = tile.amax(scores)
     if running is not None:
         top = torch.maximum(top, running.top)
     top = _finite(top)
-    weights = scores.sub_(top.unsqueeze(2)).exp_()
-    mass = weights.sum(dim=2)
-    total = weights.transpose(2, 3) @ values
+    weights = tile.subtract_(scores, top).exp_()
+    mass = tile.sum(weights)
+    total = tile.collect(weights, values)
     if running is not None:
         shrink = (running.top - top).exp_()
         mass.addcmul_(running.mass, shrink)
@@ -139,7 +110,8 @@ def write_op(
     for tile in tiles(index, key.size(0), num_graphs):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        running = _accumulate(None if tile.first else running, _scores(query, keys, parts, log_weight, tile), values)
+        scores = _scores(query, keys, parts, log_weight, tile)
+        running = _accumulate(None if tile.first else running, scores, values, tile)
         if tile.last:
             top, mass, total = running
             total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
@@ -185,20 +157,20 @@ def write_backward_op(
     for tile in tiles(index, key.size(0), content.size(0)):
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        slope = tile.of_graphs(grad_content).permute(2, 0, 1, 3)
-        weights = _scores(queries, keys, content.size(2), log_weight, tile).sub_(_beside_scores(floor, tile)).exp_()
-        grad_scores = values @ slope.transpose(2, 3)
-        grad_scores.sub_(_beside_scores(offset, tile)).mul_(weights)
+        slope = _of_tile(grad_content, tile)
+        scores = _scores(queries, keys, content.size(2), log_weight, tile)
+        weights = tile.subtract_(scores, _of_tile(floor, tile)).exp_()
+        grad_scores = tile.subtract_(tile.spread(values, slope.transpose(2, 3)), _of_tile(offset, tile)).mul_(weights)
         of_keys = _of_keys(grad_scores, key.size(1))
-        grad_keys = into(grad_key, tile, of_keys, queries)
+        grad_keys = torch.bmm(of_keys, queries, out=tile.window(grad_key, dtype))
         if value is None:
-            grad_keys.baddbmm_(weights.flatten(0, 1), slope.flatten(0, 1))
+            tile.spread(weights, slope, plus=grad_keys, out=grad_keys)
         else:
-            settle(into(grad_value, tile, weights.flatten(0, 1), slope.flatten(0, 1)), grad_value, tile)
+            settle(tile.spread(weights, slope, out=tile.window(grad_value, dtype)), grad_value, tile)
         settle(grad_keys, grad_key, tile)
-        grad_query.baddbmm_(of_keys.transpose(1, 2), keys.flatten(1, 2))
+        grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
         if log_weight is not None:
-            tile.put(grad_scores.sum(dim=(0, 3)).to(log_weight.dtype), grad_log_weight)
+            tile.put(grad_scores.sum(dim=(0, 2)).to(log_weight.dtype), grad_log_weight)
     return grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight
 
 

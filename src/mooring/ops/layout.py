@@ -1,90 +1,25 @@
-"""How a ragged batch becomes a few dense tiles: the one place that looks at graph sizes."""
+"""How a ragged batch becomes a few tiles: the one place that looks at graph sizes."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
+from mooring.ops.tile import Block, Run, Tile
+
 # Nodes in one tile. A tile of scores (nodes x slots x heads) should stay in a core's cache between the passes over it.
 TILE = 8192
-# A graph this large is cut into tiles of its own; smaller ones share tiles with graphs of about their size.
+# A graph this large is worth a tile of its own, or calls of its own in a run; smaller ones share blocks with graphs of
+# about their size.
 LARGE = 256
-# Graphs that share a tile differ in size by at most this factor, which bounds the work spent on padding.
+# A tile more costs what about this many small graphs cost in a run.
+SMALL_A_TILE = 6
+# Graphs that share a block differ in size by at most this factor, which bounds the work spent on padding.
 SLACK = 1.25
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Some nodes as a dense ``[graphs, length]`` block.
-
-    Args:
-        graphs: ids of the graphs, or a slice of consecutive ones.
-        length: nodes per graph, padding included.
-        nodes: ids of the nodes in flat order, padding pointing at any node; or a slice when they lie in a row.
-        padding: ``True`` where the block holds no node; None where there is no padding.
-        first, last: whether this is the first or last part of its graphs (only large graphs have several parts).
-    """
-
-    graphs: Tensor | slice
-    length: int
-    nodes: Tensor | slice
-    padding: Tensor | None = None
-    first: bool = True
-    last: bool = True
-
-    def take(self, tensor: Tensor) -> Tensor:
-        """``[nodes, ...]`` -> ``[graphs, length, ...]``, a view where the nodes lie in a row."""
-        flat = tensor[self.nodes] if isinstance(self.nodes, slice) else tensor.index_select(0, self.nodes)
-        return flat.unflatten(0, (-1, self.length))
-
-    def of_graphs(self, tensor: Tensor) -> Tensor:
-        """``[graphs, ...]`` -> the tile's graphs of it, a view where they lie in a row."""
-        # index_select, here and below: advanced indexing is several times slower on a CPU. And along the first axis:
-        # along another it copies all of a tensor that is not contiguous.
-        return tensor[self.graphs] if isinstance(self.graphs, slice) else tensor.index_select(0, self.graphs)
-
-    def put_graphs(self, block: Tensor, out: Tensor) -> None:
-        """``[graphs of the tile, ...]`` -> their rows of ``out`` ``[graphs, ...]``."""
-        if isinstance(self.graphs, slice):
-            out[self.graphs] = block
-        else:
-            out.index_copy_(0, self.graphs, block)
-
-    def add_graphs(self, block: Tensor, out: Tensor) -> None:
-        """Add ``[graphs of the tile, ...]`` to their rows of ``out`` ``[graphs, ...]``."""
-        if isinstance(self.graphs, slice):
-            out[self.graphs] += block
-        else:
-            out.index_add_(0, self.graphs, block)
-
-    def window(self, out: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """The tile's rows of ``out`` ``[nodes, 1, dim]`` as ``[graphs, length, dim]`` to write a product into.
-
-        None where they do not lie in a row, have several parts or another dtype: then write elsewhere and ``put``.
-        """
-        if not isinstance(self.nodes, slice) or out.size(1) != 1 or out.dtype != dtype:
-            return None
-        return out[self.nodes].squeeze(1).unflatten(0, (-1, self.length))
-
-    def put(self, block: Tensor, out: Tensor) -> None:
-        """``[graphs, length, ...]`` -> the rows of ``out`` ``[nodes, ...]``, dropping the padding."""
-        flat = block.flatten(0, 1)
-        if isinstance(self.nodes, slice):
-            out[self.nodes] = flat
-        elif self.padding is None:
-            out.index_copy_(0, self.nodes, flat)
-        else:
-            out.index_copy_(0, self.nodes.index_select(0, self._kept), flat.index_select(0, self._kept))
-
-    @cached_property
-    def _kept(self) -> Tensor:
-        """Places in the flat block that are not padding."""
-        assert self.padding is not None
-        return (~self.padding).flatten().nonzero().squeeze(1)
 
 
 def blank_like(tensor: Tensor, index: Tensor | None, skipped: Tensor | None = None) -> Tensor:
@@ -98,16 +33,17 @@ def blank_like(tensor: Tensor, index: Tensor | None, skipped: Tensor | None = No
 
 
 def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Tile]:
-    """Cut the nodes into dense tiles that cover every node with ``index >= 0`` exactly once.
+    """Cut the nodes into tiles that cover every node with ``index >= 0`` exactly once.
 
-    One large graph becomes slices (no copy). Equal consecutive graphs become one view (no copy). Others are sorted
-    by size and share tiles whose padding is bounded by ``SLACK``: a skewed batch is never padded to its largest
-    graph, and the number of tiles grows with the number of nodes, not of graphs.
+    One large graph becomes slices (no copy). Equal consecutive graphs become one view (no copy). Where many graphs are
+    large they stand one after the other as they are, small ones among them (no copy, no padding). Otherwise graphs are
+    sorted by size and share blocks whose padding is bounded by ``SLACK``. So a skewed batch is never padded to its
+    largest graph, and the number of tiles grows with the number of nodes, not of graphs.
     """
     if num_nodes == 0:
         return
     if index is None or (num_graphs == 1 and int(index.min()) == 0):
-        yield from _cut(slice(0, 1), 0, num_nodes, None)
+        yield from _cut(0, 0, num_nodes, None)
         return
     order = None
     if not bool((index[1:] >= index[:-1]).all()) or int(index[0]) < 0:
@@ -115,23 +51,47 @@ def tiles(index: Tensor | None, num_nodes: int, num_graphs: int) -> Iterator[Til
         order = order[int((index < 0).sum()) :]
         index = index.index_select(0, order)
     counts = torch.bincount(index, minlength=num_graphs)
-    starts = (counts.cumsum(0) - counts).tolist()
     sizes = counts.tolist()
+    yield from _runs(sizes, order) if _worth_a_loop(sizes) else _blocks(sizes, counts, order)
+
+
+def _worth_a_loop(sizes: list[int]) -> bool:
+    """Whether graphs differ in size and there are large ones enough to make up for the small."""
+    small = sum(0 < size < LARGE for size in sizes)
+    large = sum(size >= LARGE for size in sizes)
+    return len({size for size in sizes if size}) > 1 and small <= SMALL_A_TILE * large
+
+
+def _runs(sizes: list[int], order: Tensor | None) -> Iterator[Tile]:
+    """Consecutive graphs with up to ``TILE`` nodes together; larger graphs are cut."""
+    ends, begin = list(accumulate(sizes)), 0
+    while begin < len(sizes):
+        start = ends[begin] - sizes[begin]
+        if sizes[begin] > TILE:
+            yield from _cut(begin, start, sizes[begin], order)
+            begin += 1
+            continue
+        stop = bisect_right(ends, start + TILE)  # the first graph that does not fit
+        nodes = _in_order(start, ends[stop - 1], order)
+        yield Run(graphs=slice(begin, stop), nodes=nodes, sizes=tuple(sizes[begin:stop]))
+        begin = stop
+
+
+def _blocks(sizes: list[int], counts: Tensor, order: Tensor | None) -> Iterator[Tile]:
+    """Graphs of about one size side by side; those of ``LARGE`` nodes and more by themselves."""
+    starts = (counts.cumsum(0) - counts).tolist()
     for bucket in _buckets(sizes):
         smallest, largest = sizes[bucket[0]], sizes[bucket[-1]]
         if largest >= LARGE:
             for graph in bucket:
-                yield from _cut(slice(graph, graph + 1), starts[graph], sizes[graph], order)
+                yield from _cut(graph, starts[graph], sizes[graph], order)
             continue
         step = max(TILE // largest, 1)
         for at in range(0, len(bucket), step):
             graphs = bucket[at : at + step]
-            in_a_row = smallest == largest and graphs[-1] - graphs[0] + 1 == len(graphs)
-            if in_a_row:
-                nodes: Tensor | slice = slice(starts[graphs[0]], starts[graphs[-1]] + largest)
-                if order is not None:
-                    nodes = order[nodes]
-                yield Tile(slice(graphs[0], graphs[-1] + 1), largest, nodes)
+            if smallest == largest and graphs[-1] - graphs[0] + 1 == len(graphs):
+                nodes = _in_order(starts[graphs[0]], starts[graphs[-1]] + largest, order)
+                yield Block(graphs=slice(graphs[0], graphs[-1] + 1), nodes=nodes, length=largest)
             else:
                 yield _pad(torch.tensor(graphs, device=counts.device), largest, counts, starts, order)
 
@@ -149,16 +109,18 @@ def _buckets(sizes: list[int]) -> Iterator[list[int]]:
         yield bucket
 
 
-def _cut(graph: slice, start: int, size: int, order: Tensor | None) -> Iterator[Tile]:
-    """One graph as a run of tiles; the last two are evened out so that no tile is a sliver."""
+def _cut(graph: int, start: int, size: int, order: Tensor | None) -> Iterator[Tile]:
+    """One graph as tiles of about ``TILE`` nodes, all of one size."""
     parts = max(round(size / TILE), 1)
     bounds = [start + size * part // parts for part in range(parts + 1)]
-    for part in range(parts):
-        nodes: Tensor | slice = slice(bounds[part], bounds[part + 1])
-        if order is not None:
-            nodes = order[nodes]
-        length = bounds[part + 1] - bounds[part]
-        yield Tile(graph, length, nodes, first=part == 0, last=part == parts - 1)
+    for part, (begin, end) in enumerate(pairwise(bounds)):
+        yield Block(
+            graphs=slice(graph, graph + 1),
+            nodes=_in_order(begin, end, order),
+            first=part == 0,
+            last=part == parts - 1,
+            length=end - begin,
+        )
 
 
 def _pad(graphs: Tensor, length: int, counts: Tensor, starts: list[int], order: Tensor | None) -> Tile:
@@ -167,7 +129,15 @@ def _pad(graphs: Tensor, length: int, counts: Tensor, starts: list[int], order: 
     sizes = counts[graphs].unsqueeze(1)
     first = torch.tensor([starts[graph] for graph in graphs.tolist()], device=graphs.device).unsqueeze(1)
     nodes = (first + torch.minimum(position, sizes - 1)).flatten()
-    if order is not None:
-        nodes = order[nodes]
     padding = position >= sizes
-    return Tile(graphs, length, nodes, padding if bool(padding.any()) else None)
+    return Block(
+        graphs=graphs,
+        nodes=nodes if order is None else order[nodes],
+        length=length,
+        padding=padding if bool(padding.any()) else None,
+    )
+
+
+def _in_order(start: int, stop: int, order: Tensor | None) -> Tensor | slice:
+    """Nodes by their places in a sorted batch."""
+    return slice(start, stop) if order is None else order[start:stop]
