@@ -1,4 +1,4 @@
-"""A second tensor of the same size takes the memory of the first, without asking the system for pages."""
+"""A tensor takes the memory of an earlier one of its size, without asking the system for pages."""
 
 import platform
 import subprocess
@@ -13,10 +13,12 @@ if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-torch.ones(2**27)
-before = faults()
-torch.ones(2**27)
-print(faults() - before)
+counts = []
+for _ in range(6):
+    before = faults()
+    torch.ones(2**26)
+    counts.append(faults() - before)
+print(min(counts))
 """
 
 
@@ -27,6 +29,7 @@ def pages(how: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
 def test_freed_memory_is_kept_once_asked_for() -> None:
-    # Pages may be huge ones, of which 512 MiB has 256; a busy system takes some back on its own.
-    assert pages("keep") < 128
-    assert pages("give back") >= 256
+    # The least of several, as in timings: now and then another block has taken a piece out of the hole. Pages may be
+    # huge ones, of which 256 MiB has 128.
+    assert pages("keep") < 32
+    assert pages("give back") >= 128

@@ -22,9 +22,11 @@ Row = dict[str, Any]
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
     """One row for each contestant: times over the floor and over the slots, and how noisy the training's were."""
-    timings, notes = time_peers(get_shape(shape).batch(), peers, setting, repeats)
-    measured = [name for name in peers if memory and name in timings["training"] and not get_peer(name).compiled]
+    batch = get_shape(shape).batch()
+    # Memory first: once it has timed the peers, this process keeps as much as the largest of them needed.
+    measured = [name for name in peers if memory and _has_memory(get_peer(name), batch, setting)]
     extra = extra_memory(measured, shape, setting) if measured else {}
+    timings, notes = time_peers(batch, peers, setting, repeats)
     rows: list[Row] = []
     for name in [floor.PRODUCTS, floor.COPY, *peers]:
         row: Row = {"shape": shape, "contestant": name}
@@ -46,7 +48,7 @@ def time_peers(
     """Times of ``forward`` and ``training`` by contestant, floor included, and why some are missing."""
     check_oracle(batch)
     torch.compiler.reset()  # compiled contestants of earlier shapes would use up the compiler's limit of variants
-    num_graphs, largest = int(batch[-1]) + 1, int(torch.bincount(batch).max())
+    num_graphs = int(batch[-1]) + 1
     x = torch.randn(batch.numel(), setting.dim)
     notes, passes = {}, {"forward": False, "training": True}
     functions: dict[str, dict[str, Callable[[], object]]] = {
@@ -54,7 +56,7 @@ def time_peers(
     }
     for name in peers:
         peer = get_peer(name)
-        notes[name] = peer.too_large(largest, num_graphs, setting)
+        notes[name] = _too_large(peer, batch, setting)
         if notes[name]:
             continue
         module = peer.build(setting).to(peer.dtype).train()
@@ -78,6 +80,16 @@ def floor_seconds(timings: dict[str, Timing]) -> float:
 
 def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor:
     return forward(x, batch, num_graphs)
+
+
+def _too_large(peer: Peer, batch: Tensor, setting: Setting) -> str:
+    """Why the peer is left out on this batch, or nothing."""
+    return peer.too_large(int(torch.bincount(batch).max()), int(batch[-1]) + 1, setting)
+
+
+def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
+    """Whether the peak of a training call is the peer's own and can be had."""
+    return not (peer.compiled or peer.no_backward or _too_large(peer, batch, setting))
 
 
 def _refusal(peer: Peer, run: Callable[[], object]) -> str:
