@@ -5,6 +5,7 @@ A peer that needs dense input gets it from PyG's ``to_dense_batch``, as its user
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -115,6 +116,12 @@ def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
     return graphs * largest * largest * setting.heads
 
 
+def _feature_scores(largest: int, graphs: int, setting: Setting) -> int:
+    """Performer has random features instead of slots; of queries and of keys, and of both again for the backward."""
+    width = setting.dim // setting.heads
+    return 4 * graphs * largest * setting.heads * int(width * math.log(width))
+
+
 def _one_row_scores(largest: int, graphs: int, setting: Setting) -> int:
     """Block masks are made from a mask of every slot with every node of the batch, here at most graphs x largest."""
     return graphs * setting.slots * graphs * largest
@@ -135,7 +142,7 @@ PEERS = {
         Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_backward=FLEX_BACKWARD),
         Peer("SetTransformer", _set_transformer, _readout, _pair_scores, readout=True),
         Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
-        Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _slot_scores),
+        Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _feature_scores),
     )
 }
 
