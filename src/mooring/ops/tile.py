@@ -89,7 +89,6 @@ class Tile(ABC):
     def collect(self, weights: Tensor, values: Tensor) -> Tensor:
         """A sum over places: ``[parts, places, rows]``, ``[parts, places, dim]`` -> ``[parts, graphs, rows, dim]``."""
 
-    @abstractmethod
     def spread(self, weights: Tensor, tables: Tensor, plus: Tensor | None = None, out: Tensor | None = None) -> Tensor:
         """``plus + weights @ tables``: ``[parts, places, rows]``, ``[parts, graphs, rows, dim]`` ->
         ``[parts, places, dim]``.
@@ -97,6 +96,16 @@ class Tile(ABC):
         With ``out`` the product is formed there: large outputs are then written once, and not three times: as zeros,
         as a product and as a copy.
         """
+        if out is None:
+            out = weights.new_empty(*weights.shape[:2], tables.size(-1))
+        if plus is not None and plus is not out:
+            out.copy_(plus)
+        self._multiply(weights, tables, out, add=plus is not None)
+        return out
+
+    @abstractmethod
+    def _multiply(self, weights: Tensor, tables: Tensor, out: Tensor, *, add: bool) -> None:
+        """``weights @ tables`` of each graph, written or added to ``out``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,18 +143,9 @@ class Block(Tile):
     def collect(self, weights: Tensor, values: Tensor) -> Tensor:
         return self._by_graph(weights).transpose(2, 3) @ self._by_graph(values)
 
-    def spread(self, weights: Tensor, tables: Tensor, plus: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-        if out is None:
-            out = weights.new_empty(*weights.shape[:2], tables.size(-1))
-        if plus is not None and plus is not out:
-            out.copy_(plus)
+    def _multiply(self, weights: Tensor, tables: Tensor, out: Tensor, *, add: bool) -> None:
         left, right = self._by_graph(weights).flatten(0, 1), tables.flatten(0, 1)
-        product = out.view(left.size(0), self.length, tables.size(-1))
-        if plus is None:
-            torch.bmm(left, right, out=product)
-        else:
-            product.baddbmm_(left, right)
-        return out
+        _product(left, right, out.view(left.size(0), self.length, tables.size(-1)), add=add)
 
     def _by_graph(self, block: Tensor) -> Tensor:
         """``[parts, places, ...]`` -> ``[parts, graphs, length, ...]``."""
@@ -194,18 +194,17 @@ class Run(Tile):
             torch.bmm(one.mT, other, out=total)
         return out
 
-    def spread(self, weights: Tensor, tables: Tensor, plus: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-        if out is None:
-            out = weights.new_empty(*weights.shape[:2], tables.size(-1))
-        if plus is not None and plus is not out:
-            out.copy_(plus)
+    def _multiply(self, weights: Tensor, tables: Tensor, out: Tensor, *, add: bool) -> None:
         for one, table, product in zip(self._each(weights), tables.unbind(1), self._each(out), strict=True):
-            if plus is None:
-                torch.bmm(one, table, out=product)
-            else:
-                product.baddbmm_(one, table)
-        return out
+            _product(one, table, product, add=add)
 
     def _each(self, block: Tensor) -> tuple[Tensor, ...]:
         """``[parts, places, ...]`` -> the places of each graph."""
         return block.split(self.sizes, 1)
+
+
+def _product(left: Tensor, right: Tensor, out: Tensor, *, add: bool) -> None:
+    if add:
+        out.baddbmm_(left, right)
+    else:
+        torch.bmm(left, right, out=out)
