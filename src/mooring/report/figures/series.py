@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from mooring.report.figures.style import CYCLE, SMALL, Picture, end_labels, log_ticks, panel, styled
+from mooring.report.figures.style import CYCLE, Picture, end_labels, log_ticks, panel, styled
 from mooring.report.records import Record, RecordError
 
 
@@ -41,11 +41,10 @@ def _panel(part: Record) -> Figure:
             continue
         ink = CYCLE[position % len(CYCLE)]
         axes.plot([a for a, _ in points], [b for _, b in points], "-o" if len(points) <= 12 else "-", color=ink, ms=3)
-        name = _wrap(line.text("label"), 22)
-        if points[-1][0] == x[-1]:
-            labels.append((points[-1][1], name, ink))
-        else:
-            axes.annotate(name, points[-1], (5, 0), textcoords="offset points", color=ink, fontsize=SMALL, va="center")
+        (last, height), end = points[-1], max(x)
+        if last != end:  # a line that stops early leads to its label all the same
+            axes.plot([last, end], [height, height], ":", color=ink, lw=0.7)
+        labels.append((height, _wrap(line.text("label"), 22), ink))
     for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() == "log":
             log_ticks(axis, *limits)
