@@ -4,51 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from mooring.report import paper
-from mooring.report.figures.style import Picture, colour, end_labels, panel, styled
+from mooring.report.figures.style import Picture, colour, end_labels, styled
 from mooring.report.groups import Group, group
 from mooring.report.records import Record
 from mooring.report.settings import setting
 from mooring.report.stats import estimate
 
+# Of each number of identifiers and each model, the runs at each total width.
+Points = dict[int, dict[str, dict[int, list[Record]]]]
+
 
 @styled
 def by_width(runs: Sequence[Record]) -> Picture | None:
-    """Label and Both against total width, a row of two panels for each number of identifiers."""
-    points: dict[int, dict[str, dict[int, list[Record]]]] = {}
+    """Label and Both against total width: two panels, in each one pair of axes a number of identifiers."""
+    points: Points = {}
     for item in sorted(group(runs), key=_both):  # of several learning rates the best one stays
         run = item.first
         width = int(setting(run, "slots")) * int(setting(run, "channels"))
         points.setdefault(int(setting(run, "num_identifiers")), {}).setdefault(run.model, {})[width] = list(item.runs)
-    panels = []
-    for size, models in sorted(points.items()):
-        for metric in ("label", "both"):
-            title = f"{metric.capitalize()}, n = {size}"
-            figure, axes = panel(title, "total width of the memory", "accuracy (%)", (3.4, 2.5))
-            axes.set_xscale("log", base=2)
-            labels = []
-            for position, model in enumerate(sorted(models, key=paper.rank)):
-                widths = sorted(models[model])
-                found = [
-                    estimate([run.number("metrics", "best", metric) for run in models[model][width]])
-                    for width in widths
-                ]
-                ink = colour(model, position)
-                axes.plot(widths, [100 * value.mean for value in found], "-o", color=ink, ms=3.5)
-                axes.set_xticks(widths, [str(width) for width in widths])
-                labels.append((100 * found[-1].mean, paper.short(model), ink))
-            axes.minorticks_off()
-            axes.set_ylim(-2, 103)
-            end_labels(axes, labels)
-            panels.append(figure)
-    if not panels:
+    if not points:
         return None
     caption = (
         "A virtual node of width M d, told to its graph in three ways, and M slots of width d, with the same number "
-        "of parameters and updates, each point at its better learning rate. What lies between the lines at one width "
-        "is the price of hiding the factorisation from the reader."
+        "of parameters and updates, each point at its better learning rate, for n identifiers. What lies between the "
+        "lines at one width is the price of hiding the factorisation from the reader."
     )
-    return Picture("wide-vn", "One wide state or many slots", caption, tuple(panels))
+    panels = tuple(_panel(points, metric) for metric in ("label", "both"))
+    return Picture("wide-vn", "One wide state or many slots", caption, panels)
+
+
+def _panel(points: Points, metric: str) -> Figure:
+    figure = Figure(figsize=(1.0 + 1.7 * len(points), 2.5))
+    row = figure.subplots(1, len(points), sharey=True, squeeze=False)[0]
+    for axes, (size, models) in zip(row, sorted(points.items()), strict=True):
+        axes.set_title(f"{metric.capitalize()}, n = {size}", pad=8)
+        axes.set_xlabel("total width")
+        ranked = enumerate(sorted(models, key=paper.rank))
+        labels = [_line(axes, models[model], metric, model, position) for position, model in ranked]
+    row[0].set_ylim(-2, 103)
+    row[0].set_ylabel("accuracy (%)")
+    end_labels(row[-1], labels)
+    return figure
+
+
+def _line(
+    axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, position: int
+) -> tuple[float, str, str]:
+    """Draw one model; its height at the largest width, its name and its colour."""
+    widths = sorted(by_width)
+    values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
+    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    ink = colour(model, position)
+    axes.set_xscale("log", base=2)
+    axes.plot(widths, found, "-o", color=ink, ms=3.5)
+    axes.set_xticks(widths, [str(width) for width in widths])
+    axes.minorticks_off()
+    return found[-1], paper.short(model), ink
 
 
 def _both(item: Group) -> float:
