@@ -78,11 +78,12 @@ def _runs(sizes: list[int], order: Tensor | None) -> Iterator[Tile]:
 
 
 def _blocks(sizes: list[int], counts: Tensor, order: Tensor | None) -> Iterator[Tile]:
-    """Graphs of about one size side by side; those of ``LARGE`` nodes and more by themselves."""
+    """Graphs of about one size side by side; those of ``LARGE`` nodes and more by themselves, unless all are alike."""
     starts = (counts.cumsum(0) - counts).tolist()
     for bucket in _buckets(sizes):
         smallest, largest = sizes[bucket[0]], sizes[bucket[-1]]
-        if largest >= LARGE:
+        alike = smallest == largest and bucket[-1] - bucket[0] + 1 == len(bucket)
+        if largest > TILE or (largest >= LARGE and not alike):
             for graph in bucket:
                 yield from _cut(graph, starts[graph], sizes[graph], order)
             continue
