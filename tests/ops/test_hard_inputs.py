@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from support import Ragged, assert_close, assert_finite, tile_sizes, with_gradients
+from support import TILE_SIZES, Ragged, assert_close, assert_finite, tile_sizes, with_gradients
 
 from cases import HEADS, SLOTS, VDIM, read_inputs, write_inputs  # isort: skip
 
@@ -81,7 +81,7 @@ def test_one_node_is_its_own_content() -> None:
 
 
 @pytest.mark.parametrize("size", [1e4, -1e4])
-@pytest.mark.parametrize("tile", [(2, 3), (8192, 1024)])
+@pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
 def test_logits_of_ten_thousand(size: float, tile: tuple[int, int, int]) -> None:
     batch = Ragged((7, 1, 5), False, seed=1)
     query, key, value = write_inputs(batch, "own heads", torch.float32)

@@ -62,6 +62,16 @@ def test_equal_graphs_in_a_row_are_one_view() -> None:
     assert one.take(x).data_ptr() == x.data_ptr()
 
 
+def test_large_graphs_of_one_size_share_views() -> None:
+    x = torch.arange(16_000)
+    found = cut(torch.arange(8).repeat_interleave(2000), 16_000, 8)
+    assert [(one.graphs, one.nodes) for one in found] == [
+        (slice(0, 4), slice(0, 8000)),
+        (slice(4, 8), slice(8000, 16_000)),
+    ]
+    assert found[0].take(x).data_ptr() == x.data_ptr()
+
+
 def test_large_graphs_of_different_sizes_are_one_view_small_ones_among_them() -> None:
     sizes = torch.tensor([70, 0, 300, 90, 0])
     x = torch.arange(460)
