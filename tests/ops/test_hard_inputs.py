@@ -176,3 +176,84 @@ def test_forward_only_under_no_grad_and_inference_mode() -> None:
         state = ops.write(query, key, value, batch.index())
     assert not state.content.requires_grad
     assert_finite(*state)
+
+
+def test_scores_far_below_zero_after_a_tile_that_nobody_wrote() -> None:
+    """A stand-in for the maximum of no scores must not drown the scores that follow."""
+    value = torch.arange(1.0, 12.0).view(11, 1, 1)
+    log_weight = torch.full((11,), -float("inf"))
+    log_weight[5:] = -150.0
+    with tile_sizes(2, 3):
+        forth = ops.write(torch.zeros(1, 1, 1), torch.zeros(11, 1, 1), value, log_weight=log_weight)
+        back = ops.write(torch.zeros(1, 1, 1), torch.zeros(11, 1, 1), value.flip(0), log_weight=log_weight.flip(0))
+    for state in (forth, back):
+        assert_close(state.content, value[5:].mean().view(1, 1, 1, 1))
+        assert_close(state.log_mass, torch.full((1, 1, 1), 6.0).log() - 150.0)
+
+
+def test_scores_that_overflow_to_minus_infinity_count_for_nothing_in_any_order() -> None:
+    key = torch.tensor([-3e38, -3e38, -3e38, -100.0, -101.0]).view(5, 1, 1)
+    value = torch.arange(5.0).view(5, 1, 1)
+    with tile_sizes(2, 3):
+        forth = ops.write(torch.full((1, 1, 1), 2.0), key, value)
+        back = ops.write(torch.full((1, 1, 1), 2.0), key.flip(0), value.flip(0))
+    expected = ops.write(torch.full((1, 1, 1), 2.0), key[3:], value[3:])
+    for state in (forth, back):
+        assert_close(state.content, expected.content)
+        assert_close(state.log_mass, expected.log_mass)
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+@pytest.mark.parametrize("how", ["where", "log_weight"])
+@pytest.mark.parametrize("form", ["shared", "own heads"])
+@pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+def test_a_node_left_out_has_no_influence_whatever_it_holds(
+    tile: tuple[int, int, int], form: str, how: str, poison: float
+) -> None:
+    batch = Ragged((7, 0, 1, 5), False, seed=3)
+    query, key, value = write_inputs(batch, form)
+    kept, index = batch.mask(), batch.index()
+    bad_key, bad_value = (torch.where(kept[:, None, None], tensor, poison) for tensor in (key, value))
+    log_weight = torch.zeros(batch.num_nodes, dtype=key.dtype)
+
+    def write(query: Tensor, key: Tensor, value: Tensor, log_weight: Tensor) -> ops.SlotState:
+        if how == "where":
+            return ops.write(query, key, value, index, num_graphs=4, where=kept, log_weight=log_weight)
+        gone = log_weight.masked_fill(~kept, float("-inf"))
+        return ops.write(query, key, value, index, num_graphs=4, log_weight=gone)
+
+    def rest(query: Tensor, key: Tensor, value: Tensor, log_weight: Tensor) -> ops.SlotState:
+        parts = (tensor[kept] for tensor in (key, value, index))
+        return ops.write(query, *parts, num_graphs=4, log_weight=log_weight[kept])
+
+    with tile_sizes(*tile):
+        outputs, grads = with_gradients(write, query, bad_key, bad_value, log_weight)
+        expected, expected_grads = with_gradients(rest, query, key, value, log_weight)
+    for one, other in zip(outputs, expected, strict=True):
+        assert_close(one, other)
+    assert_close(grads[0], expected_grads[0])
+    for one, other in zip(grads[1:], expected_grads[1:], strict=True):
+        # Kept nodes only: the tie of `with_gradients` to every leaf is 0 * NaN at the others.
+        assert_close(one[kept], other[kept])
+
+
+def test_weights_of_a_node_left_out_are_zero_whatever_it_holds() -> None:
+    batch = Ragged((7, 5), False, seed=3)
+    query, key, value = leaves(*write_inputs(batch, "own heads"))
+    kept = batch.mask()
+    log_weight = torch.where(kept, 0.0, -float("inf")).double()
+    state = ops.write(query, key, value, batch.index(), log_weight=log_weight)
+    bad = torch.where(kept[:, None, None], key, float("nan"))
+    weights = ops.write_weights(state, query, bad, batch.index(), log_weight=log_weight)
+    assert not bool(weights[~kept].any())
+    weights.square().sum().backward()
+    assert_finite(query.grad)
+
+
+@pytest.mark.parametrize(("graphs", "ids"), [(10**9, [0, 1]), (None, [0, 2**62])])
+def test_more_graphs_than_memory_can_hold_are_refused_before_anything_is_allocated(
+    graphs: int | None, ids: list[int]
+) -> None:
+    inputs = torch.zeros(8, 4, 16), torch.zeros(2, 4, 16), torch.zeros(2, 4, 16)
+    with pytest.raises(ValueError, match=r"num_graphs is \d+, and 2176 bytes for each graph are .* GiB"):
+        ops.write(*inputs, torch.tensor(ids), num_graphs=graphs)

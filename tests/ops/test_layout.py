@@ -1,5 +1,6 @@
 """Cutting a ragged batch into tiles: every node once, little padding, few tiles."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,12 +74,20 @@ def test_large_graphs_of_one_size_share_views() -> None:
 
 
 def test_large_graphs_of_different_sizes_are_one_view_small_ones_among_them() -> None:
-    sizes = torch.tensor([70, 0, 300, 90, 0])
     x = torch.arange(460)
-    (one,) = cut(torch.arange(5).repeat_interleave(sizes), 460, 5)
+    (one,) = cut(torch.arange(3).repeat_interleave(torch.tensor([70, 300, 90])), 460, 3)
     assert isinstance(one, Run)
-    assert one.sizes == (70, 0, 300, 90, 0)
+    assert one.graphs == slice(0, 3)
+    assert one.sizes == (70, 300, 90)
     assert one.take(x).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("sizes", [(70, 300, 90), (5, 5, 5), (4, 5, 5)], ids=["run", "equal", "padded"])
+def test_graphs_without_nodes_are_not_looked_at(sizes: tuple[int, ...]) -> None:
+    ids = torch.tensor([0, 3, 10**12])
+    (one,) = cut(ids.repeat_interleave(torch.tensor(sizes)), sum(sizes), 10**12 + 1)
+    assert isinstance(one.graphs, torch.Tensor)
+    assert one.graphs.tolist() == ids.tolist()
 
 
 def test_a_skewed_batch_is_not_padded_to_its_largest_graph() -> None:

@@ -7,7 +7,7 @@ all parts, one part after the other. With ``value=None`` the keys are the values
 
 Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key ``[nodes, parts or 1, dim]``, value
 ``[nodes, parts, width]``, content ``[graphs, rows, parts, width]``, log_mass ``[graphs, rows, parts]``. Nodes with
-``index < 0`` are left out.
+``index < 0`` or ``log_weight = -inf`` are left out, whatever they hold.
 
 The ops are opaque to ``torch.compile``: choosing tiles looks at the data, which a traced graph must not.
 """
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from mooring.ops.checks import skip
 from mooring.ops.layout import blank_like, tiles
 from mooring.ops.tile import Tile
 
@@ -66,8 +67,20 @@ def _finite(log_mass: Tensor) -> Tensor:
     return torch.where(log_mass.isneginf(), 0.0, log_mass)
 
 
+def _without_weightless(index: Tensor | None, log_weight: Tensor | None) -> Tensor | None:
+    """The graph ids with -1 for nodes of weight zero, which are then never looked at: they may hold NaN."""
+    if log_weight is None:
+        return index
+    weightless = log_weight.isneginf()
+    return skip(index, ~weightless) if bool(weightless.any()) else index
+
+
 class _Running(NamedTuple):
-    """Softmax statistics of the nodes seen so far, relative to ``top``: their mass and weighted total."""
+    """Softmax statistics of the nodes seen so far, relative to ``top``: their mass and weighted total.
+
+    ``top`` is the largest score itself, ``-inf`` while there is none: any stand-in would be taken for a score and drown
+    the smaller ones that follow.
+    """
 
     top: Tensor
     mass: Tensor
@@ -79,12 +92,12 @@ def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: 
     top = tile.amax(scores)
     if running is not None:
         top = torch.maximum(top, running.top)
-    top = _finite(top)
-    weights = tile.subtract_(scores, top).exp_()
+    origin = _finite(top)
+    weights = tile.subtract_(scores, origin).exp_()
     mass = tile.sum(weights)
     total = tile.collect(weights, values)
     if running is not None:
-        shrink = (running.top - top).exp_()
+        shrink = (running.top - origin).exp_()
         mass.addcmul_(running.mass, shrink)
         total.addcmul_(running.total, shrink.unsqueeze(-1))
     return _Running(top, mass, total)
@@ -105,6 +118,7 @@ def write_op(
     query = query.to(dtype)
     content = key.new_empty(num_graphs, rows, parts, width, dtype=dtype)
     log_mass = key.new_full((num_graphs, rows, parts), float("-inf"), dtype=dtype)
+    index = _without_weightless(index, log_weight)
     running: _Running | None = None
     written = 0
     for tile in tiles(index, key.size(0), num_graphs):
@@ -117,7 +131,7 @@ def write_op(
             total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
             tile.put_graphs(total.permute(1, 2, 0, 3), content)
             written += total.size(1)
-            tile.put_graphs((mass.log() + top).permute(1, 2, 0), log_mass)
+            tile.put_graphs((mass.log() + _finite(top)).permute(1, 2, 0), log_mass)
     if written < num_graphs:
         content.masked_fill_(log_mass.isneginf().unsqueeze(-1), 0.0)
     return content, log_mass
@@ -147,6 +161,7 @@ def write_backward_op(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dtype = content.dtype
     queries = query.to(dtype)
+    index = _without_weightless(index, log_weight)
     grad_query = torch.zeros_like(queries)
     grad_key = blank_like(key, index)
     grad_value = key.new_empty(0) if value is None else blank_like(value, index)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import cast
 
 import torch
@@ -133,3 +135,26 @@ def skip(index: Tensor | None, where: Tensor | None) -> Tensor | None:
 
 def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def check_room(who: str, name: str, count: int, bytes_each: int, device: torch.device) -> None:
+    """Refuse a number of graphs whose results the device cannot hold, before anything is allocated."""
+    if torch.compiler.is_compiling():
+        return
+    needed, room = count * bytes_each, _memory(device)
+    if needed > room:
+        raise ValueError(
+            f"{who}: {name} is {count}, and {bytes_each} bytes for each graph are {needed / 2**30:,.1f} GiB where "
+            f"{device} has {room / 2**30:,.1f}. Number the graphs without gaps, e.g. "
+            "index.unique(return_inverse=True)[1]."
+        )
+
+
+@cache
+def _memory(device: torch.device) -> int:
+    """Bytes of memory the device has in all, or more than any has where it does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if device.type == "cpu" and hasattr(os, "sysconf"):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 2**44

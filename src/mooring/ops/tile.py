@@ -75,7 +75,7 @@ class Tile(ABC):
 
     @abstractmethod
     def amax(self, block: Tensor) -> Tensor:
-        """``[parts, places, rows]`` -> the largest of each graph ``[parts, graphs, rows]``; ``-inf`` of no places."""
+        """``[parts, places, rows]`` -> the largest of each graph ``[parts, graphs, rows]``."""
 
     @abstractmethod
     def sum(self, block: Tensor) -> Tensor:
@@ -165,16 +165,15 @@ class Run(Tile):
     What a graph does for itself alone is a loop over graphs; everything else sees the places at once.
 
     Args:
-        sizes: places of each graph, zero for one without nodes.
+        sizes: places of each graph, at least one.
     """
 
     sizes: tuple[int, ...]
 
     def amax(self, block: Tensor) -> Tensor:
-        out = block.new_full((block.size(0), len(self.sizes), block.size(2)), float("-inf"))
+        out = block.new_empty(block.size(0), len(self.sizes), block.size(2))
         for one, largest in zip(self._each(block), out.unbind(1), strict=True):
-            if one.size(1):
-                torch.amax(one, 1, out=largest)
+            torch.amax(one, 1, out=largest)
         return out
 
     def sum(self, block: Tensor) -> Tensor:

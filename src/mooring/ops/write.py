@@ -56,6 +56,8 @@ def write(
     checks.check_device("write", key=key, where=where)
     index = checks.skip(index, where)
     (slots, heads, dim), width = query.shape, value.size(-1)
+    row_bytes = slots * heads * (width + 1) * statistics_dtype(value.dtype).itemsize
+    checks.check_room("write", "num_graphs", num_graphs, row_bytes, key.device)
     if key.size(1) == value.size(1) == 1:
         folded = query.reshape(1, slots * heads, dim)
     else:
@@ -79,6 +81,9 @@ def write_weights(
 
     For looking inside: unlike :func:`write` it materialises ``nodes * slots * heads`` numbers.
     """
+    if log_weight is not None:
+        # A node of weight zero may hold NaN, which must reach neither the weights nor their gradients.
+        key = key.masked_fill(log_weight.isneginf()[:, None, None], 0.0)
     scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
     if log_weight is not None:
         scores = scores + log_weight[:, None, None]
