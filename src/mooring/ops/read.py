@@ -6,15 +6,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mooring.ops import checks
-from mooring.ops._read import read_op
+from mooring.ops import backend, checks
+from mooring.ops.plan import Plan, make_plan
 
 
 def read(
     query: Float[Tensor, "nodes #heads dim"],
     key: Float[Tensor, "..."],
     value: Float[Tensor, "graphs slots heads vdim"],
-    index: Int[Tensor, " nodes"] | None = None,
+    index: Int[Tensor, " nodes"] | Plan | None = None,
     *,
     where: Bool[Tensor, " nodes"] | None = None,
     sum_heads: bool = False,
@@ -31,9 +31,10 @@ def read(
         query: what each node looks for; a heads axis of one is shared by all heads.
         key: ``[graphs, slots, heads, dim]``, or ``[slots, heads, dim]`` shared by all graphs (static addresses).
         value: what each slot returns.
-        index: graph id of each node, in any order; None when all nodes are one graph.
+        index: graph id of each node, in any order, or the :class:`~mooring.ops.Plan` of the batch; None when all nodes
+            are one graph.
         where: the nodes that read; the others are skipped and get zero. None means all.
-        sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the absorbed
+        sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the folded
             order, where each head's values already went through its part of the output projection.
         residual: return :math:`q_j + O_j`, with ``sum_heads`` and a shared query as wide as the values; a node that
             is skipped gets its query back. Costs no pass over the nodes.
@@ -50,10 +51,9 @@ def read(
     """
     if key.dim() == 3:
         key = key.unsqueeze(0)
-    _check(query, key, value, index)
+    plan = _check(query, key, value, index)
     checks.check_mask("read", "where", where, query.size(0))
     checks.check_device("read", query=query, where=where)
-    index = checks.skip(index, where)
     graphs, slots, heads, vdim = value.shape
     if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == vdim):
         raise ValueError(
@@ -61,22 +61,23 @@ def read(
             f"query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
         )
     folded_key, folded_value = key.transpose(1, 2), value.transpose(1, 2)
-    absorbed = sum_heads and query.size(1) == 1
-    if absorbed:
+    folded = sum_heads and query.size(1) == 1
+    if folded:
         folded_key = folded_key.reshape(key.size(0), 1, heads * slots, key.size(-1))
         folded_value = folded_value.reshape(graphs, 1, heads * slots, vdim)
     else:
         query = query.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the softmax.
     with torch.autocast(query.device.type, enabled=False):
-        context = read_op(query, folded_key, folded_value, index, heads if absorbed else 1, residual)
-    return context.sum(dim=1, keepdim=True) if sum_heads and not absorbed else context
+        code = backend.of(query, folded_key, folded_value)
+        context = code.read(query, folded_key, folded_value, where, plan, heads if folded else 1, residual)
+    return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context
 
 
 def read_weights(
     query: Float[Tensor, "nodes #heads dim"],
     key: Float[Tensor, "..."],
-    index: Int[Tensor, " nodes"] | None = None,
+    index: Int[Tensor, " nodes"] | Plan | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
     """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside."""
     if key.dim() == 3:
@@ -84,16 +85,18 @@ def read_weights(
     query = query.expand(-1, key.size(2), -1)
     if key.size(0) == 1:
         return torch.einsum("nhd,mhd->nmh", query, key[0]).softmax(dim=1)
+    index = index.batch if isinstance(index, Plan) else index
     assert index is not None, "several graphs need an index"
     return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None) -> Plan:
     checks.check_rank("read", "query", query, "nodes heads dim")
     checks.check_rank("read", "key", key, "graphs slots heads dim")
     checks.check_rank("read", "value", value, "graphs slots heads vdim")
     checks.check_floating("read", query=query, key=key, value=value)
-    checks.check_device("read", query=query, key=key, value=value, index=index)
+    ids = index.batch if isinstance(index, Plan) else index
+    checks.check_device("read", query=query, key=key, value=value, index=ids)
     if key.size(-1) != query.size(-1):
         raise ValueError(
             f"read: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
@@ -107,4 +110,6 @@ def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None) -> N
         raise ValueError(
             f"read: query has {query.size(1)} heads but value has {value.size(2)}. Pass as many, or one that all share."
         )
-    checks.check_index("read", "index", index, query.size(0), value.size(0))
+    return make_plan(
+        "read", index, num_nodes=query.size(0), num_graphs=value.size(0), name="index", of="query", device=query.device
+    )

@@ -9,6 +9,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 
+def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Half precision is for storage; sums over many nodes are kept in float32 or better."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def nothing_as_zero(log_mass: Tensor) -> Tensor:
+    """Zero where nothing was written, so that ``-inf - -inf`` is never formed."""
+    return torch.where(log_mass.isneginf(), 0.0, log_mass)
+
+
 class SlotState(NamedTuple):
     r"""What a slot keeps of a set of nodes: ``content`` :math:`\mu` and ``log_mass`` :math:`\log Z`.
 
@@ -61,8 +71,7 @@ def merge(*states: SlotState) -> SlotState:
     log_masses = torch.stack([state.log_mass for state in states])
     contents = torch.stack([state.content for state in states])
     # Relative to the largest mass and not to -inf: exp(-inf - -inf) would be NaN where every part is empty.
-    largest = log_masses.amax(dim=0).detach()
-    largest = torch.where(largest.isneginf(), 0.0, largest)
+    largest = nothing_as_zero(log_masses.amax(dim=0).detach())
     masses = (log_masses - largest).exp()
     total = masses.sum(dim=0)
     empty = total == 0
@@ -116,8 +125,9 @@ def log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Fl
     return state.log_mass - anchor_logit
 
 
-def log_surprise(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
-    r"""A mass feature finite everywhere: :math:`-\log\alpha_0 = \log(1 + Z e^{-s_0})`, zero for an empty set.
+def softplus_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
+    r"""The softplus of the log-odds, finite everywhere: :math:`-\log\alpha_0 = \log(1 + Z e^{-s_0})`; zero for an
+    empty set.
 
     With node logits equal to the anchor's this is ``log(1 + count)``; for large masses it meets :func:`log_odds`.
     """

@@ -6,19 +6,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mooring.ops import checks
-from mooring.ops._write import statistics_dtype, write_op
-from mooring.ops.state import SlotState
+from mooring.ops import backend, checks
+from mooring.ops.plan import Plan, make_plan
+from mooring.ops.state import SlotState, nothing_as_zero, statistics_dtype
 
 
 def write(
     query: Float[Tensor, "slots heads dim"],
     key: Float[Tensor, "nodes #heads dim"],
     value: Float[Tensor, "nodes #heads vdim"],
-    index: Int[Tensor, " nodes"] | None = None,
+    index: Int[Tensor, " nodes"] | Plan | None = None,
     *,
     num_graphs: int | None = None,
-    log_weight: Float[Tensor, " nodes"] | None = None,
+    log_weight: Float[Tensor, "nodes *rows"] | None = None,
     where: Bool[Tensor, " nodes"] | None = None,
 ) -> SlotState:
     r"""Slot queries and the nodes of each graph -> the two sufficient statistics of every slot.
@@ -34,9 +34,12 @@ def write(
         query: what each slot and head looks for.
         key, value: what each node offers. A heads axis of one is shared by all heads and computed once; passing the
             same tensor as key and value saves a pass over it.
-        index: graph id of each node, in any order; None when all nodes are one graph.
+        index: graph id of each node, in any order, or the :class:`~mooring.ops.Plan` of the batch; None when all nodes
+            are one graph.
         num_graphs: number of graphs, needed when the last ones are empty; else taken from ``index``.
-        log_weight: logarithm of each node's multiplicity; ``log c`` equals c copies, ``-inf`` leaves a node out.
+        log_weight: ``[nodes]``, the logarithm of each node's multiplicity; ``log c`` equals c copies, ``-inf`` leaves a
+            node out, whatever it holds. Or ``[nodes, slots, heads]`` (or 1 in their place), added to each score: a bias
+            of any kind, ``-inf`` where a node may not write to a slot.
         where: the nodes that write; the others are skipped, not weighed by zero. None means all.
 
     Shapes: content ``[graphs, slots, heads, vdim]``, log_mass ``[graphs, slots, heads]``; float32 for half inputs.
@@ -51,59 +54,65 @@ def write(
     >>> state.content.item(), round(state.log_mass.exp().item())
     (3.0, 3)
     """
-    num_graphs = _check(query, key, value, index, num_graphs, log_weight)
+    plan, bias = _check(query, key, value, index, num_graphs, log_weight)
     checks.check_mask("write", "where", where, key.size(0))
     checks.check_device("write", key=key, where=where)
-    index = checks.skip(index, where)
     (slots, heads, dim), width = query.shape, value.size(-1)
     row_bytes = slots * heads * (width + 1) * statistics_dtype(value.dtype).itemsize
-    checks.check_room("write", "num_graphs", num_graphs, row_bytes, key.device)
+    checks.check_room("write", "num_graphs", plan.num_graphs, row_bytes, key.device)
     if key.size(1) == value.size(1) == 1:
         folded = query.reshape(1, slots * heads, dim)
+        bias = None if bias is None else bias.reshape(bias.size(0), 1, -1)
     else:
         folded = query.transpose(0, 1).reshape(key.size(1), heads * slots // key.size(1), dim)
-        value = value if value.size(1) == heads else value.expand(-1, heads, -1)
+        bias = None if bias is None else bias.transpose(1, 2)
+    values = None if value is key else value if key.size(1) == value.size(1) == 1 else value.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the statistics.
     with torch.autocast(key.device.type, enabled=False):
-        content, log_mass = write_op(folded, key, None if value is key else value, index, log_weight, num_graphs)
-    return SlotState(content.view(num_graphs, slots, heads, width), log_mass.view(num_graphs, slots, heads))
+        content, log_mass = backend.of(folded, key, values, bias).write(folded, key, values, bias, where, plan)
+    shape = (plan.num_graphs, slots, heads)
+    return SlotState(content.view(*shape, width), log_mass.view(shape))
 
 
 def write_weights(
     state: SlotState,
     query: Float[Tensor, "slots heads dim"],
     key: Float[Tensor, "nodes #heads dim"],
-    index: Int[Tensor, " nodes"] | None = None,
+    index: Int[Tensor, " nodes"] | Plan | None = None,
     *,
-    log_weight: Float[Tensor, " nodes"] | None = None,
+    log_weight: Float[Tensor, "nodes *rows"] | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
     r"""The attention each slot pays to each node, :math:`e^{s_i} / Z`; it sums to one over the nodes of a graph.
 
     For looking inside: unlike :func:`write` it materialises ``nodes * slots * heads`` numbers.
     """
-    if log_weight is not None:
+    bias = None if log_weight is None else log_weight.reshape(key.size(0), *(log_weight.shape[1:] or (1, 1)))
+    if bias is not None:
         # A node of weight zero may hold NaN, which must reach neither the weights nor their gradients.
-        key = key.masked_fill(log_weight.isneginf()[:, None, None], 0.0)
+        key = key.masked_fill(bias.isneginf().flatten(1).all(dim=1)[:, None, None], 0.0)
     scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
-    if log_weight is not None:
-        scores = scores + log_weight[:, None, None]
+    if bias is not None:
+        scores = scores + bias
+    index = index.batch if isinstance(index, Plan) else index
     mass = state.log_mass[index] if index is not None else state.log_mass
-    return (scores - torch.where(mass.isneginf(), 0.0, mass)).exp()
+    return (scores - nothing_as_zero(mass)).exp()
 
 
 def _check(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    index: Tensor | None,
+    index: Tensor | Plan | None,
     num_graphs: int | None,
     log_weight: Tensor | None,
-) -> int:
+) -> tuple[Plan, Tensor | None]:
+    """The plan of the batch, and the weights as ``[nodes, slots or 1, heads or 1]``."""
     checks.check_rank("write", "query", query, "slots heads dim")
     checks.check_rank("write", "key", key, "nodes heads dim")
     checks.check_rank("write", "value", value, "nodes heads vdim")
     checks.check_floating("write", query=query, key=key, value=value)
-    checks.check_device("write", key=key, query=query, value=value, index=index, log_weight=log_weight)
+    ids = index.batch if isinstance(index, Plan) else index
+    checks.check_device("write", key=key, query=query, value=value, index=ids, log_weight=log_weight)
     if key.size(-1) != query.size(-1):
         raise ValueError(
             f"write: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
@@ -120,5 +129,7 @@ def _check(
                 f"write: {name} has {tensor.size(1)} heads but query has {query.size(1)}. "
                 "Pass as many, or one that all share."
             )
-    checks.check_log_weight("write", log_weight, key.size(0))
-    return checks.check_index("write", "index", index, key.size(0), num_graphs)
+    plan = make_plan(
+        "write", index, num_nodes=key.size(0), num_graphs=num_graphs, name="index", of="key", device=key.device
+    )
+    return plan, checks.check_log_weight("write", log_weight, key.size(0), query.shape[:2], of="key")

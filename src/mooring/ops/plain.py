@@ -1,0 +1,126 @@
+"""The plain back end: the ops as a few PyTorch calls, with nothing of our own between them and autograd.
+
+Differentiable to any order and in forward mode, vectorised by ``vmap``, traced by ``torch.export``, and at home on every
+device. Where the sizes of the graphs may be looked at, the batch is padded and each step is one batched product;
+elsewhere sums over graphs are scattered, which needs no look at the data but room for ``nodes * rows * width`` numbers.
+
+Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key
+``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mooring.ops.plan import Plan
+from mooring.ops.state import nothing_as_zero, statistics_dtype
+
+# A padded batch takes graphs * largest places. Up to this many per node, batched products beat scattered sums.
+PLACES_PER_NODE = 4
+
+
+def write(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
+) -> tuple[Tensor, Tensor]:
+    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; ``value=None`` takes the keys."""
+    dtype = statistics_dtype(key.dtype)
+    absent = _absent(log_weight, where)
+    key = _zeroed(key.to(dtype), absent)
+    value = key if value is None else _zeroed(value.to(dtype), absent)
+    scores = torch.einsum("nkd,krd->nkr", key, query.to(dtype)).reshape(key.size(0), value.size(1), -1)
+    if log_weight is not None:
+        scores = scores + log_weight.to(dtype)
+    if absent is not None:
+        scores = scores.masked_fill(absent, float("-inf"))
+    if is_padded(plan):
+        top, mass, total = _padded_sums(scores, value, plan)
+    else:
+        top, mass, total = _scattered_sums(scores, value, plan)
+    # where(...) inside and outside: the branch not taken would have a NaN gradient.
+    empty = mass == 0
+    mass = torch.where(empty, 1.0, mass)
+    log_mass = torch.where(empty, float("-inf"), mass.log() + top)
+    return total / mass.transpose(1, 2).unsqueeze(-1), log_mass.transpose(1, 2)
+
+
+def _padded_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest score of each graph (or zero), and relative to it masses and weighted totals."""
+    scores, value = plan.grid.fill(scores, float("-inf")), plan.grid.fill(value, 0.0)
+    highest = scores.detach().amax(dim=1) if scores.size(1) else scores.detach().sum(dim=1)
+    top = nothing_as_zero(highest)
+    weights = (scores - top.unsqueeze(1)).exp()
+    return top, weights.sum(dim=1), torch.einsum("glpr,glpw->grpw", weights, value)
+
+
+def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
+    """As :func:`_padded_sums`, without a look at the sizes of the graphs."""
+    index, graphs = plan.index, plan.num_graphs
+    lowest = scores.new_full((graphs, *scores.shape[1:]), float("-inf"))
+    spread = index[:, None, None].expand_as(scores)
+    top = nothing_as_zero(lowest.scatter_reduce(0, spread, scores.detach(), "amax"))
+    weights = (scores - top.index_select(0, index)).exp()
+    mass = torch.zeros_like(lowest).index_add(0, index, weights)
+    outer = torch.einsum("npr,npw->nrpw", weights, value)
+    return top, mass, outer.new_zeros((graphs, *outer.shape[1:])).index_add(0, index, outer)
+
+
+def read(
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+) -> Tensor:
+    """Context ``[nodes, parts, width]`` of query ``[nodes, parts, dim]``, key ``[graphs or 1, parts, rows, dim]`` and
+    value ``[graphs, parts, rows, width]``; the rows hold ``groups`` softmaxes, whose contexts are added up."""
+    dtype = statistics_dtype(query.dtype)
+    absent = None if where is None else ~where[:, None, None]
+    queries, key, value = _zeroed(query.to(dtype), absent), key.to(dtype), value.to(dtype)
+    if is_padded(plan):
+        grid = plan.grid
+        context = grid.pick(_mix(grid.fill(queries, 0.0), key, value, groups))
+    else:
+        own = key if key.size(0) == 1 else key.index_select(0, plan.index)
+        context = _mix(queries.unsqueeze(1), own, value.index_select(0, plan.index), groups).squeeze(1)
+    if residual:
+        context = context + queries
+    if absent is None:
+        return context
+    return torch.where(absent, query.to(dtype) if residual else 0.0, context)
+
+
+def _mix(query: Tensor, key: Tensor, value: Tensor, groups: int) -> Tensor:
+    """``[graphs, length, parts, dim]`` and the slots of each graph -> ``[graphs, length, parts, width]``."""
+    key = key.expand(query.size(0), -1, -1, -1)
+    scores = torch.einsum("glpd,gprd->glpr", query, key)
+    weights = scores.unflatten(-1, (groups, scores.size(-1) // groups)).softmax(dim=-1).flatten(-2)
+    return torch.einsum("glpr,gprw->glpw", weights, value)
+
+
+def film(
+    x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
+) -> Tensor:
+    """:func:`mooring.ops.film` as it is written down."""
+    hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, node_weight, node_bias) + context)
+    gamma, beta = torch.nn.functional.linear(hidden, film_weight, film_bias).tanh().chunk(2, dim=-1)
+    return torch.addcmul(x, gamma, x, value=0.5) + beta
+
+
+def is_padded(plan: Plan) -> bool:
+    """Whether the sizes of the graphs may be looked at, and are even enough."""
+    if plan.batch is None:
+        return True
+    if not plan.is_concrete:
+        return False
+    return plan.num_graphs * plan.largest <= PLACES_PER_NODE * plan.num_nodes
+
+
+def _absent(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
+    """``[nodes, 1, 1]``, True for nodes that are left out: masked, or of weight zero everywhere."""
+    absent = None if where is None else ~where[:, None, None]
+    if log_weight is None:
+        return absent
+    weightless = log_weight.isneginf().flatten(1).all(dim=1)[:, None, None]
+    return weightless if absent is None else absent | weightless
+
+
+def _zeroed(tensor: Tensor, absent: Tensor | None) -> Tensor:
+    """Zero at nodes that are left out: they may hold NaN, which times zero is NaN."""
+    return tensor if absent is None else tensor.masked_fill(absent, 0.0)

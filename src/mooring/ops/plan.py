@@ -1,0 +1,191 @@
+"""How the nodes of a batch lie in their graphs: found out once, used by every op and every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from mooring.ops import checks
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """Which nodes belong to which graph, and everything that follows from it.
+
+    Made by :func:`plan`; accepted wherever a batch vector is. What follows (the order of the nodes, the sizes of the
+    graphs, the padded grid, the tiles) is computed when first asked for and kept, so the layers of a model share it.
+
+    Args:
+        num_nodes, num_graphs: how many there are; graphs without nodes count.
+        batch: graph id of each node, in any order; None when all nodes are one graph.
+        ptr: where each graph begins, ``[graphs + 1]``, if that was given: the nodes are then sorted by graph.
+        device: where the nodes are.
+    """
+
+    num_nodes: int
+    num_graphs: int
+    batch: Tensor | None
+    ptr: Tensor | None
+    device: torch.device
+    _kept: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What ``make`` returned when it was first called under this name."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+    @cached_property
+    def index(self) -> Int[Tensor, " nodes"]:
+        """Graph id of each node; zeros where all nodes are one graph."""
+        if self.batch is not None:
+            return self.batch
+        return torch.zeros(self.num_nodes, dtype=torch.long, device=self.device)
+
+    @cached_property
+    def order(self) -> Int[Tensor, " nodes"] | None:
+        """Node ids sorted by graph; None where they are sorted already."""
+        if self.batch is None or self.ptr is not None or bool((self.batch[1:] >= self.batch[:-1]).all()):
+            return None
+        return self.batch.argsort(stable=True)
+
+    @cached_property
+    def offsets(self) -> Int[Tensor, " offsets"]:
+        """Where each graph begins among the sorted nodes, and where the last one ends, ``[graphs + 1]``."""
+        if self.ptr is not None:
+            return self.ptr
+        counts = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=self.device)
+        return counts.scatter_add_(0, self.index + 1, torch.ones_like(self.index)).cumsum(0)
+
+    @cached_property
+    def sizes(self) -> Int[Tensor, " graphs"]:
+        """Nodes of each graph."""
+        return self.offsets.diff()
+
+    @cached_property
+    def largest(self) -> int:
+        """Nodes of the largest graph, on the host."""
+        return max(self.sizes.tolist(), default=0)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The nodes as ``[graphs, largest]``."""
+        return Grid.of(self)
+
+    @property
+    def is_concrete(self) -> bool:
+        """Whether its numbers may be looked at: not while a graph is traced or without data behind it."""
+        return not torch.compiler.is_compiling() and type(self.index) is Tensor and not self.index.is_meta
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_nodes} nodes, {self.num_graphs} graphs, {self.device})"
+
+
+class Grid(NamedTuple):
+    """A batch as ``[graphs, largest]``, short graphs padded.
+
+    Args:
+        nodes: the node in each place, some node where there is none; None for one graph, which is its own grid.
+        padding: ``[graphs, largest]``, True where there is no node.
+        places: the place of each node.
+    """
+
+    nodes: Tensor | None
+    padding: Tensor | None
+    places: Tensor | None
+
+    @classmethod
+    def of(cls, plan: Plan) -> Grid:
+        if plan.batch is None:
+            return cls(None, None, None)
+        position = torch.arange(plan.largest, device=plan.device)
+        start = plan.offsets[:-1].unsqueeze(1)
+        padding = position >= plan.sizes.unsqueeze(1)
+        nodes = (start + position).masked_fill(padding, 0).flatten()
+        places = (~padding).flatten().nonzero().squeeze(1)
+        if plan.order is not None:
+            nodes = plan.order.index_select(0, nodes)
+            places = torch.empty_like(places).index_copy_(0, plan.order, places)
+        return cls(nodes, padding, places)
+
+    def fill(self, tensor: Tensor, value: float) -> Tensor:
+        """``[nodes, ...]`` -> ``[graphs, largest, ...]`` with ``value`` in the padding."""
+        if self.nodes is None or self.padding is None:
+            return tensor.unsqueeze(0)
+        padding = self.padding.view(*self.padding.shape, *(1 for _ in tensor.shape[1:]))
+        return tensor.index_select(0, self.nodes).view(*self.padding.shape, *tensor.shape[1:]).masked_fill(padding, value)
+
+    def pick(self, blocks: Tensor) -> Tensor:
+        """``[graphs, largest, ...]`` -> ``[nodes, ...]``."""
+        return blocks.squeeze(0) if self.places is None else blocks.flatten(0, 1).index_select(0, self.places)
+
+
+def plan(
+    batch: Int[Tensor, " nodes"] | Plan | None = None,
+    *,
+    ptr: Int[Tensor, " offsets"] | None = None,
+    num_nodes: int | None = None,
+    num_graphs: int | None = None,
+) -> Plan:
+    """A batch vector, or the offsets of its graphs -> the :class:`Plan` that every op and every layer can share.
+
+    Checks its input, so that layers need not. With ``ptr``, as PyG's batches carry it, nothing is sorted and nothing is
+    read back from a device.
+
+    Args:
+        batch: graph id of each node, in any order; None when all nodes are one graph, or when ``ptr`` says it all.
+        ptr: where each graph begins, ``[graphs + 1]``, for nodes sorted by graph.
+        num_nodes: number of nodes; needed when there is no batch.
+        num_graphs: number of graphs, needed when the last ones are empty and there is no ``ptr``.
+
+    >>> plan(torch.tensor([0, 0, 2]))
+    Plan(3 nodes, 3 graphs, cpu)
+    >>> plan(ptr=torch.tensor([0, 2, 2, 3])).index.tolist()
+    [0, 0, 2]
+    """
+    return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes")
+
+
+def make_plan(
+    who: str,
+    batch: Tensor | Plan | None,
+    ptr: Tensor | None = None,
+    num_nodes: int | None = None,
+    num_graphs: int | None = None,
+    *,
+    name: str = "batch",
+    of: str = "x",
+    count_name: str = "num_graphs",
+    device: torch.device | None = None,
+) -> Plan:
+    """:func:`plan` for a caller whose user knows the batch as ``name`` and the nodes as the rows of ``of``."""
+    if isinstance(batch, Plan):
+        for what, have, given in ((of, batch.num_nodes, num_nodes), (count_name, batch.num_graphs, num_graphs)):
+            if given is not None and given != have:
+                raise ValueError(
+                    f"{who}: {what} says {given} but the plan was made for {have}. Make a plan for each batch."
+                )
+        return batch
+    if ptr is not None:
+        num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, of=of, count_name=count_name)
+        count, ptr = ptr.numel() - 1, ptr.long()
+        if batch is None:
+            batch = torch.arange(count, device=ptr.device).repeat_interleave(ptr.diff(), output_size=num_nodes)
+        return Plan(num_nodes, count, batch.long(), ptr, ptr.device)
+    if batch is None:
+        if num_nodes is None:
+            raise ValueError(f"{who}: got neither {name} nor ptr. Pass one of them, or num_nodes for a single graph.")
+        count = checks.check_index(who, name, None, num_nodes, num_graphs, count_name)
+        return Plan(num_nodes, count, None, None, device or torch.device("cpu"))
+    checks.check_tensor(who, name, batch)
+    num_nodes = batch.numel() if num_nodes is None else num_nodes
+    count = checks.check_index(who, name, batch, num_nodes, num_graphs, count_name)
+    return Plan(num_nodes, count, batch.long(), None, batch.device)

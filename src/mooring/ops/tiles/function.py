@@ -1,0 +1,234 @@
+"""The tiles as differentiable functions: eager ones that share a plan's layout, and registered ops for traced graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mooring.ops import plain
+from mooring.ops.plan import Plan
+from mooring.ops.state import statistics_dtype
+from mooring.ops.tiles import read_tiles, write_tiles
+from mooring.ops.tiles.layout import Layout
+
+
+def write(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
+) -> tuple[Tensor, Tensor]:
+    """As :func:`mooring.ops.plain.write`."""
+    if torch.compiler.is_compiling():
+        return write_op(query, key, value, log_weight, _ids(plan, where), plan.num_graphs)
+    return _Write.apply(query, key, value, log_weight, plan, _taking_part(log_weight, where))
+
+
+def read(
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+) -> Tensor:
+    """As :func:`mooring.ops.plain.read`."""
+    if torch.compiler.is_compiling():
+        return read_op(query, key, value, _ids(plan, where), groups, residual)
+    return _Read.apply(query, key, value, plan, where, groups, residual)
+
+
+class _Write(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None,
+        log_weight: Tensor | None,
+        plan: Plan,
+        where: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.plan, ctx.layout = plan, Layout.of(plan, where)
+        content, log_mass = write_tiles.forward(query, key, value, log_weight, ctx.layout, plan.num_graphs)
+        ctx.save_for_backward(query, key, value, log_weight, where, content, log_mass)
+        return content, log_mass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, where, content, log_mass = ctx.saved_tensors
+        with torch.autocast(content.device.type, enabled=False):
+            if torch.is_grad_enabled():
+                found = _plain_gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
+            else:
+                found = write_tiles.backward(*grads, *inputs, content, log_mass, ctx.layout)
+        return (*found, None, None)
+
+
+class _Read(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: Plan,
+        where: Tensor | None,
+        groups: int,
+        residual: bool,
+    ) -> Tensor:
+        ctx.plan, ctx.layout, ctx.groups, ctx.residual = plan, Layout.of(plan, where), groups, residual
+        ctx.save_for_backward(query, key, value, where)
+        return read_tiles.forward(query, key, value, ctx.layout, groups, residual)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, where = ctx.saved_tensors
+        options = ctx.groups, ctx.residual
+        found: Sequence[Tensor | None]
+        with torch.autocast(inputs[0].device.type, enabled=False):
+            if torch.is_grad_enabled():
+                found = _plain_gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
+            else:
+                found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
+        return (*found, None, None, None, None)
+
+
+def _plain_gradients(
+    function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
+    wanted = [one for one in inputs if one is not None and one.requires_grad]
+    found = iter(torch.autograd.grad(function(), wanted, grads, create_graph=True, allow_unused=True))
+    return [next(found) if one is not None and one.requires_grad else None for one in inputs]
+
+
+def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
+    """The nodes that take part; those of weight zero do not, and are never looked at: they may hold NaN."""
+    if log_weight is None:
+        return where
+    weightless = log_weight.isneginf().flatten(1).all(dim=1)
+    if not bool(weightless.any()):
+        return where
+    return ~weightless if where is None else where & ~weightless
+
+
+def _ids(plan: Plan, where: Tensor | None) -> Tensor | None:
+    """Graph ids for a traced graph, with -1 for nodes that do not take part."""
+    if where is None:
+        return plan.batch
+    return where.long() - 1 if plan.batch is None else torch.where(where, plan.batch, -1)
+
+
+def _layout(num_nodes: int, num_graphs: int, ids: Tensor | None, log_weight: Tensor | None, like: Tensor) -> Layout:
+    """The layout of the graph ids that a registered op was given."""
+    if ids is None:
+        return Layout.of(Plan(num_nodes, num_graphs, None, None, like.device), _taking_part(log_weight, None))
+    where = None if bool((ids >= 0).all()) else ids >= 0
+    batch = None if num_graphs == 1 else ids
+    return Layout.of(Plan(num_nodes, num_graphs, batch, None, like.device), _taking_part(log_weight, where))
+
+
+@torch.library.custom_op("mooring::write", mutates_args=())
+def write_op(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ids: Tensor | None, num_graphs: int
+) -> tuple[Tensor, Tensor]:
+    layout = _layout(key.size(0), num_graphs, ids, log_weight, key)
+    return write_tiles.forward(query, key, value, log_weight, layout, num_graphs)
+
+
+@write_op.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ids: Tensor | None, num_graphs: int
+) -> tuple[Tensor, Tensor]:
+    dtype = statistics_dtype(key.dtype)
+    parts, rows, width = write_tiles.content_axes(query, key, value)
+    shape = (num_graphs, rows, parts)
+    return key.new_empty((*shape, width), dtype=dtype), key.new_empty(shape, dtype=dtype)
+
+
+@torch.library.custom_op("mooring::write_backward", mutates_args=())
+def write_backward_op(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    log_weight: Tensor | None,
+    ids: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    layout = _layout(key.size(0), content.size(0), ids, log_weight, key)
+    found = write_tiles.backward(
+        grad_content, grad_log_mass, query, key, value, log_weight, content, log_mass, layout
+    )
+    return found[0], found[1], _or_nothing(found[2], key), _or_nothing(found[3], key)
+
+
+@write_backward_op.register_fake
+def _(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    log_weight: Tensor | None,
+    ids: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    blank = [None if one is None else torch.empty_like(one) for one in (value, log_weight)]
+    return torch.empty_like(query), torch.empty_like(key), _or_nothing(blank[0], key), _or_nothing(blank[1], key)
+
+
+def _or_nothing(grad: Tensor | None, like: Tensor) -> Tensor:
+    """A registered op returns tensors only."""
+    return like.new_empty(0) if grad is None else grad
+
+
+@torch.library.custom_op("mooring::read", mutates_args=())
+def read_op(query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool) -> Tensor:
+    return read_tiles.forward(query, key, value, _layout(len(query), len(value), ids, None, query), groups, residual)
+
+
+@read_op.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool) -> Tensor:
+    return query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=statistics_dtype(query.dtype))
+
+
+@torch.library.custom_op("mooring::read_backward", mutates_args=())
+def read_backward_op(
+    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    layout = _layout(len(query), len(value), ids, None, query)
+    return read_tiles.backward(grad_context, query, key, value, layout, groups, residual)
+
+
+@read_backward_op.register_fake
+def _(
+    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:5], *output)
+
+
+def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors
+    with torch.autocast(saved[1].device.type, enabled=False):
+        grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(*grads, *saved)
+    none = [None if given is None else grad for given, grad in zip(saved[2:4], (grad_value, grad_log_weight), strict=True)]
+    return grad_query, grad_key, *none, None, None
+
+
+def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.groups, ctx.residual = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _read_gradients(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors
+    with torch.autocast(grad_context.device.type, enabled=False):
+        return (*read_backward_op(grad_context, *saved, ctx.groups, ctx.residual), None, None, None)
+
+
+write_op.register_autograd(_write_gradients, setup_context=_save_write)
+read_op.register_autograd(_read_gradients, setup_context=_save_read)

@@ -1,0 +1,79 @@
+"""The read, tile by tile: each node's softmax over the slots of its own graph, recomputed in the backward.
+
+Heads are folded into ``parts`` and ``rows`` as in the write. The rows of one part hold ``groups`` independent
+softmaxes side by side, whose contexts are summed: heads whose output projection was folded into the values. With
+``residual`` the query is added to its context, where it is in cache and costs no pass of its own.
+
+Shapes: query ``[nodes, parts, dim]``, key ``[graphs or 1, parts, rows, dim]``, value ``[graphs, parts, rows, width]``,
+context ``[nodes, parts, width]``. Nodes that do not take part read nothing and get zero, or their query.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from mooring.ops.state import statistics_dtype
+from mooring.ops.tiles.layout import Layout
+from mooring.ops.tiles.tile import Tile
+from mooring.ops.tiles.write import store, take
+
+
+def _weights(queries: Tensor, keys: Tensor, groups: int, tile: Tile) -> Tensor:
+    """``[parts, places, rows]``: a softmax within each group of rows."""
+    one_table = keys.size(1) == 1  # for all graphs of the tile
+    tables = keys.transpose(2, 3)
+    scores = torch.bmm(queries, tables[:, 0]) if one_table else tile.spread(queries, tables)
+    return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
+
+
+def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
+    """``[graphs or 1, parts, ...]`` -> ``[parts, graphs of the tile or 1, ...]``."""
+    return (tensor if tensor.size(0) == 1 else tile.of_graphs(tensor)).transpose(0, 1)
+
+
+def forward(query: Tensor, key: Tensor, value: Tensor, layout: Layout, groups: int, residual: bool) -> Tensor:
+    """The context of every node."""
+    dtype = statistics_dtype(query.dtype)
+    keys, values = key.to(dtype), value.to(dtype)
+    blank = query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=dtype)
+    context = layout.blank_like(blank, query if residual else None)
+    for tile in layout.tiles:
+        queries = take(query, tile)
+        weights = _weights(queries, _of_tile(keys, tile), groups, tile)
+        plus, out = queries if residual else None, tile.window(context, dtype)
+        store(tile.spread(weights, _of_tile(values, tile), plus, out), context, tile)
+    return context
+
+
+def backward(
+    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout, groups: int, residual: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value."""
+    dtype = grad_context.dtype
+    keys, values = key.to(dtype), value.to(dtype)
+    grad_query = layout.blank_like(query, grad_context if residual else None)
+    grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
+    for tile in layout.tiles:
+        # Padding repeats a node, whose gradient must count once.
+        queries, grads = take(query, tile), tile.hide_padding_(take(grad_context, tile), 0.0)
+        tile_keys = _of_tile(keys, tile)
+        weights = _weights(queries, tile_keys, groups, tile)
+        tile.add_graphs(tile.collect(weights, grads).transpose(0, 1), grad_values)
+        grad_weights = tile.spread(grads, _of_tile(values, tile).transpose(2, 3))
+        # d score = p (g - sum p g), the sum within each softmax.
+        grad_scores = grad_weights.mul_(weights)
+        within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
+        grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
+        plus, out = grads if residual else None, tile.window(grad_query, dtype)
+        if keys.size(0) == 1:
+            product = torch.bmm if plus is None else partial(torch.baddbmm, plus)
+            grad_queries = product(grad_scores, keys[0], out=out)
+            grad_keys[0].baddbmm_(grad_scores.transpose(1, 2), queries)
+        else:
+            grad_queries = tile.spread(grad_scores, tile_keys, plus, out)
+            tile.add_graphs(tile.collect(grad_scores, queries).transpose(0, 1), grad_keys)
+        store(grad_queries, grad_query, tile)
+    return grad_query, grad_keys.to(key.dtype), grad_values.to(value.dtype)

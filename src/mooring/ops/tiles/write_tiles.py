@@ -1,0 +1,159 @@
+"""The write, tile by tile: running statistics, and scores recomputed in the backward.
+
+Heads are folded into two axes, ``parts`` and ``rows``. Heads with values of their own are parts with one row per slot.
+Heads that share keys and values (projections folded into the query) are rows of a single part, so one skinny matrix
+product serves all of them. Keys alone may be shared too: the query then has the rows of all parts, one part after the
+other. With ``value=None`` the keys are the values.
+
+Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key ``[nodes, parts or 1, dim]``, value
+``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``, content ``[graphs, rows, parts, width]``,
+log_mass ``[graphs, rows, parts]``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mooring.ops.state import nothing_as_zero, statistics_dtype
+from mooring.ops.tiles.layout import Layout
+from mooring.ops.tiles.tile import Tile
+
+
+def take(tensor: Tensor, tile: Tile) -> Tensor:
+    """``[nodes, parts, dim]`` -> ``[parts, places, dim]`` in the dtype of the statistics."""
+    return tile.take(tensor).transpose(0, 1).to(statistics_dtype(tensor.dtype))
+
+
+def store(block: Tensor, out: Tensor, tile: Tile) -> None:
+    """``[parts, places, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``, unless it was formed there."""
+    if tile.window(out, block.dtype) is None:
+        tile.put(block.transpose(0, 1).to(out.dtype), out)
+
+
+def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, tile: Tile) -> Tensor:
+    """``[parts, places, rows]`` scores of one tile, ``-inf`` on padding."""
+    scores = torch.bmm(key, query.transpose(1, 2))
+    if key.size(0) != parts:
+        scores = scores[0].unflatten(-1, (parts, query.size(1) // parts)).transpose(0, 1).contiguous()
+    if log_weight is not None:
+        scores += take(log_weight, tile).to(scores.dtype)
+    return tile.hide_padding_(scores, float("-inf"))
+
+
+def _of_tile(of_graphs: Tensor, tile: Tile) -> Tensor:
+    """``[graphs, rows, parts, ...]`` -> ``[parts, graphs of the tile, rows, ...]``."""
+    return tile.of_graphs(of_graphs).movedim(2, 0)
+
+
+def _of_keys(grad_scores: Tensor, key_parts: int) -> Tensor:
+    """``[parts, places, rows]`` -> ``[key parts, places, rows of the query]``."""
+    if grad_scores.size(0) == key_parts:
+        return grad_scores
+    return grad_scores.transpose(0, 1).flatten(1).unsqueeze(0)
+
+
+class _Running(NamedTuple):
+    """Softmax statistics of the nodes seen so far, relative to ``top``: their mass and weighted total.
+
+    ``top`` is the largest score itself, ``-inf`` while there is none: any stand-in would be taken for a score and drown
+    the smaller ones that follow.
+    """
+
+    top: Tensor
+    mass: Tensor
+    total: Tensor
+
+
+def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: Tile) -> _Running:
+    """Take one more tile into the running statistics; overwrites ``scores``."""
+    top = tile.amax(scores)
+    if running is not None:
+        top = torch.maximum(top, running.top)
+    origin = nothing_as_zero(top)
+    weights = tile.subtract_(scores, origin).exp_()
+    mass = tile.sum(weights)
+    total = tile.collect(weights, values)
+    if running is not None:
+        shrink = (running.top - origin).exp_()
+        mass.addcmul_(running.mass, shrink)
+        total.addcmul_(running.total, shrink.unsqueeze(-1))
+    return _Running(top, mass, total)
+
+
+def content_axes(query: Tensor, key: Tensor, value: Tensor | None) -> tuple[int, int, int]:
+    """Parts, rows and width of the content."""
+    parts, width = (key if value is None else value).shape[1:]
+    return parts, query.size(0) * query.size(1) // parts, width
+
+
+def forward(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, layout: Layout, num_graphs: int
+) -> tuple[Tensor, Tensor]:
+    """Content and log-mass of every graph."""
+    parts, rows, width = content_axes(query, key, value)
+    dtype = statistics_dtype(key.dtype)
+    query = query.to(dtype)
+    whole = len(layout.ids) == num_graphs
+    content = key.new_empty(num_graphs, rows, parts, width, dtype=dtype)
+    log_mass = key.new_empty(num_graphs, rows, parts, dtype=dtype)
+    if not whole:
+        content.zero_()
+        log_mass.fill_(float("-inf"))
+    running: _Running | None = None
+    for tile in layout.tiles:
+        keys = take(key, tile)
+        values = keys if value is None else take(value, tile)
+        scores = _scores(query, keys, parts, log_weight, tile)
+        running = _accumulate(None if tile.first else running, scores, values, tile)
+        if tile.last:
+            top, mass, total = running
+            total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
+            tile.put_graphs(total.permute(1, 2, 0, 3), content)
+            tile.put_graphs((mass.log() + nothing_as_zero(top)).permute(1, 2, 0), log_mass)
+    return content, log_mass
+
+
+def backward(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    log_weight: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+    layout: Layout,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Gradients of query, key, value and log_weight."""
+    dtype = content.dtype
+    queries = query.to(dtype)
+    grad_query = torch.zeros_like(queries)
+    grad_key = layout.blank_like(key)
+    grad_value = None if value is None else layout.blank_like(value)
+    grad_log_weight = None if log_weight is None else layout.blank_like(log_weight)
+    # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
+    offset = (grad_content * content).sum(dim=-1) - grad_log_mass
+    origin = nothing_as_zero(log_mass)
+    for tile in layout.tiles:
+        keys = take(key, tile)
+        values = keys if value is None else take(value, tile)
+        grad_totals = _of_tile(grad_content, tile)
+        scores = _scores(queries, keys, content.size(2), log_weight, tile)
+        weights = tile.subtract_(scores, _of_tile(origin, tile)).exp_()
+        grad_scores = tile.spread(values, grad_totals.transpose(2, 3))
+        grad_scores = tile.subtract_(grad_scores, _of_tile(offset, tile)).mul_(weights)
+        of_keys = _of_keys(grad_scores, key.size(1))
+        grad_keys = torch.bmm(of_keys, queries, out=tile.window(grad_key, dtype))
+        if grad_value is None:
+            tile.spread(weights, grad_totals, plus=grad_keys, out=grad_keys)
+        else:
+            store(tile.spread(weights, grad_totals, out=tile.window(grad_value, dtype)), grad_value, tile)
+        store(grad_keys, grad_key, tile)
+        grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
+        if grad_log_weight is not None:
+            shape = grad_log_weight.size(1), grad_scores.size(1), grad_log_weight.size(2)
+            tile.put(grad_scores.sum_to_size(shape).transpose(0, 1).to(grad_log_weight.dtype), grad_log_weight)
+    return grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight
