@@ -17,7 +17,7 @@ class SlotMemory(NamedTuple):
         content: the slots as the nodes read them, ``[graphs, slots, channels]``.
         anchor_weight: the private anchors' share of the softmax, ``[graphs, slots, heads]``.
         write_weights: attention of slots to nodes, ``[nodes, slots, heads]``; zero for nodes that do not write.
-        read_weights: attention of nodes to slots, ``[nodes, slots, heads]``.
+        read_weights: attention of nodes to slots, ``[nodes, slots, heads]``; zero for nodes that do not read.
     """
 
     state: SlotState

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
-from mooring.nn.checks import check_build, check_width
-from mooring.nn.slot_update import MassFeature, MassMap, SlotUpdate
+from mooring.nn.checks import (
+    check_build,
+    check_choice,
+    check_features,
+    check_finite,
+    check_positive,
+    check_share,
+    check_width_or_none,
+)
+from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import checks
 
@@ -54,7 +64,14 @@ class SlotAggregation(Aggregation):
         content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_build("SlotAggregation", channels, slots, heads)
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_positive(who, "temperature", temperature)
+        check_choice(who, "mass", mass, MASS_FEATURES)
+        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_finite(who, "anchor_init", anchor_init)
+        check_share(who, "content_dropout", content_dropout)
+        out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
@@ -70,12 +87,22 @@ class SlotAggregation(Aggregation):
             mass_map=mass_map,
             content_dropout=content_dropout,
         )
-        self.lin = nn.Linear(slots * channels, out_channels or channels)
+        self.lin = nn.Linear(slots * channels, out_channels)
 
     def reset_parameters(self) -> None:
         self.write.reset_parameters()
         self.update.reset_parameters()
         self.lin.reset_parameters()
+
+    def __call__(
+        self, x: Tensor, index: Tensor | None = None, ptr: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Before the base class, which asks all three for their sizes.
+        who = type(self).__name__
+        for name, tensor in (("x", x), ("index", index), ("ptr", ptr)):
+            if name == "x" or tensor is not None:
+                checks.check_tensor(who, name, tensor)
+        return super().__call__(x, index, ptr, *args, **kwargs)
 
     def forward(
         self,
@@ -86,16 +113,18 @@ class SlotAggregation(Aggregation):
         dim: int = -2,
     ) -> Tensor:
         self.assert_two_dimensional_input(x, dim)
-        checks.check_floating("SlotAggregation", x=x)
-        check_width("SlotAggregation", "x", x, "channels", self.channels)
-        checks.check_device("SlotAggregation", x=x, index=index, ptr=ptr)
+        who = type(self).__name__
+        check_features(self, self.channels, x)
+        checks.check_device(who, x=x, index=index, ptr=ptr)
+        if ptr is not None:
+            _check_ptr(who, ptr, x.size(0))
         if index is None and ptr is not None:
             count = ptr.numel() - 1
             index = torch.repeat_interleave(torch.arange(count, device=x.device), ptr.diff(), output_size=x.size(0))
             dim_size = count if dim_size is None else dim_size
         if index is None and dim_size not in (None, 1):
             index = x.new_zeros(x.size(0), dtype=torch.long)
-        dim_size = checks.check_index("SlotAggregation", "index", index, x.size(0), dim_size, "dim_size")
+        dim_size = checks.check_index(who, "index", index, x.size(0), dim_size, "dim_size")
         state = self.write(x, index, num_graphs=dim_size)
         memory = self.update(state, self.write.slot)
         return self.lin(memory.flatten(1))
@@ -103,4 +132,32 @@ class SlotAggregation(Aggregation):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
+        )
+
+
+def _check_ptr(who: str, ptr: Tensor, elements: int) -> None:
+    """Where each set starts, and where the last one ends."""
+    if ptr.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"{who}: ptr has dtype {checks.short(ptr.dtype)} but int64 or int32 was expected. Pass ptr.long()."
+        )
+    if ptr.dim() != 1 or ptr.numel() == 0:
+        raise ValueError(
+            f"{who}: ptr has shape {tuple(ptr.shape)} but [sets + 1] was expected. "
+            "Pass where each set starts, and where the last one ends."
+        )
+    if torch.compiler.is_compiling():
+        return
+    first, last = int(ptr[0]), int(ptr[-1])
+    if first != 0 or last != elements:
+        raise ValueError(
+            f"{who}: ptr runs from {first} to {last} but x has {elements} elements. "
+            f"Start it at 0 and end it at {elements}."
+        )
+    falls = ptr.diff() < 0
+    if bool(falls.any()):
+        at = int(falls.nonzero()[0])
+        raise ValueError(
+            f"{who}: ptr falls from {int(ptr[at])} to {int(ptr[at + 1])} at set {at} but it must not. "
+            "Pass the running sum of the sizes."
         )

@@ -121,7 +121,7 @@ class GlobalModule(nn.Module, ABC):
         num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
         if self.uses_address:
             check_address(type(self).__name__, address, x, self.address_channels)
-        index = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
+        index = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch.long()
         weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(x.dtype)
         nodes = Rows(x, index, num_graphs, weight, address if self.uses_address else None)
         writes = ~weight.isneginf() if sources is None else sources & ~weight.isneginf()
