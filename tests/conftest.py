@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Modules that define a torch.library op stay out: its schema is read off annotations that the hook hides.
-CHECKED = [*(f"mooring.ops.{name}" for name in ("layout", "read", "reference", "state", "write")), "mooring.nn"]
+CHECKED = [*(f"mooring.ops.{name}" for name in ("plan", "read", "reference", "state", "write")), "mooring.nn"]
 
 # Before anything imports mooring. Compiled graphs are traced in processes of their own, without the checks.
 if os.environ.get("MOORING_SHAPE_CHECKS", "1") == "1":

@@ -15,13 +15,13 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops import layout
+from mooring.ops.tiles import layout
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 ROOT = Path(__file__).parent.parent
 
-# (TILE, LARGE, SMALL_A_TILE): graphs cut into several tiles; padded and equal-size blocks of several graphs; one block
+# (TILE, LARGE, SMALL_PER_TILE): graphs cut into several tiles; padded and equal-size blocks of several graphs; one block
 # for everything; runs of graphs of different sizes beside graphs that are cut; one run for everything.
 TILE_SIZES = [(2, 3, 0), (11, 7, 0), (8192, 1024, 0), (7, 2, 1_000), (8192, 1, 0)]
 
@@ -67,12 +67,12 @@ def assert_finite(*tensors: Tensor | None) -> None:
 
 
 @contextmanager
-def tile_sizes(tile: int, large: int, small_a_tile: int = 0) -> Iterator[None]:
+def tile_sizes(tile: int, large: int, small_per_tile: int = 0) -> Iterator[None]:
     """Tiles small enough that a handful of nodes meets every way of cutting a batch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout, "TILE", tile)
         patch.setattr(layout, "LARGE", large)
-        patch.setattr(layout, "SMALL_A_TILE", small_a_tile)
+        patch.setattr(layout, "SMALL_PER_TILE", small_per_tile)
         yield
 
 

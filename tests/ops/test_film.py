@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import torch
 from torch import Tensor
 
 from mooring import ops
+from mooring.ops.tiles import layout
 from support import assert_close, with_gradients
 
 NODES, CHANNELS, HIDDEN = 11, 3, 5
@@ -28,7 +27,7 @@ def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("tile", [2, NODES, 8192])
 def test_equals_the_formula(monkeypatch: pytest.MonkeyPatch, tile: int, dtype: torch.dtype) -> None:
-    monkeypatch.setattr(importlib.import_module("mooring.ops.film"), "TILE", tile)
+    monkeypatch.setattr(layout, "TILE", tile)
     found, found_gradients = with_gradients(ops.film, *inputs(dtype))
     expected, expected_gradients = with_gradients(written_out, *inputs())
     for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):

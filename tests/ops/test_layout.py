@@ -6,16 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops import layout
-from mooring.ops.layout import tiles
-from mooring.ops.tile import Block, Run, Tile
+from mooring.ops.tiles import layout
+from mooring.ops.plan import Plan
+from mooring.ops.tiles.layout import Layout
+from mooring.ops.tiles.tile import Block, Run, Tile
 from support import TILE_SIZES, Ragged, ragged, tile_sizes
 
 TILE = st.sampled_from(TILE_SIZES)
 
 
 def cut(index: Tensor | None, num_nodes: int, num_graphs: int) -> list[Tile]:
-    return list(tiles(index, num_nodes, num_graphs))
+    where = None if index is None else index >= 0
+    plan = Plan(num_nodes, num_graphs, index, None, torch.device("cpu"))
+    return Layout.of(plan, None if where is None or bool(where.all()) else where).tiles
 
 
 def padded_size(tile: Tile) -> int:

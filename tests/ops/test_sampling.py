@@ -55,8 +55,8 @@ def test_log_mass_is_biased_downwards_and_content_is_biased() -> None:
     drawn, chance = every_subset(7, p)
     whole, sampled = ops.write(query, key, value), write_samples(query, key, value, drawn, -p.log())
     anchor = torch.zeros(SLOTS, HEADS, dtype=torch.float64)
-    estimate = torch.einsum("s,smh->mh", chance, ops.log_surprise(sampled, anchor))
-    assert bool((estimate < ops.log_surprise(whole, anchor)[0] - 1e-3).all())
+    estimate = torch.einsum("s,smh->mh", chance, ops.softplus_odds(sampled, anchor))
+    assert bool((estimate < ops.softplus_odds(whole, anchor)[0] - 1e-3).all())
     content = torch.einsum("s,smhd->mhd", chance, sampled.content)
     assert float((content - whole.content[0]).abs().min()) > 1e-6
 

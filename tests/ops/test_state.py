@@ -137,7 +137,7 @@ def test_an_empty_set_gives_the_anchor_and_finite_gradients() -> None:
     s0 = torch.randn(SLOTS, HEADS, requires_grad=True)
     a = torch.randn(SLOTS, HEADS, VDIM, requires_grad=True)
     z = ops.anchored(state, s0, a)
-    surprise = ops.log_surprise(state, s0)
+    surprise = ops.softplus_odds(state, s0)
     (z.sum() + surprise.sum() + ops.anchor_weight(state, s0).sum()).backward()
     assert torch.equal(z[0], a)
     assert not bool(surprise.any())
@@ -147,9 +147,9 @@ def test_an_empty_set_gives_the_anchor_and_finite_gradients() -> None:
 
 
 @given(st.integers(1, 1000))
-def test_log_surprise_of_matching_logits_is_log_one_plus_count(count: int) -> None:
+def test_softplus_odds_of_matching_logits_is_log_one_plus_count(count: int) -> None:
     state = SlotState(torch.zeros(1, 1, 1, 1).double(), torch.full((1, 1, 1), math.log(count), dtype=torch.float64))
-    surprise = ops.log_surprise(state, torch.zeros(1, 1).double())
+    surprise = ops.softplus_odds(state, torch.zeros(1, 1).double())
     assert surprise.item() == pytest.approx(math.log(1 + count), abs=1e-12)
 
 
@@ -159,7 +159,7 @@ def test_mass_features_agree_with_the_anchor_weight_at_any_size(odds: float) -> 
     s0 = torch.zeros(1, 1)
     assert ops.log_odds(state, s0).item() == odds
     exact = max(odds, 0.0) + math.log1p(math.exp(-abs(odds)))
-    surprise = ops.log_surprise(state, s0)
+    surprise = ops.softplus_odds(state, s0)
     assert surprise.item() == pytest.approx(exact, rel=1e-5)
     (slope,) = torch.autograd.grad(surprise.sum(), state.log_mass)
     assert_close(slope, 1 - ops.anchor_weight(state, s0))

@@ -1,7 +1,7 @@
 """Modules over :mod:`mooring.ops`, in PyG's manner: virtual nodes, an aggregation, a convolution wrapper."""
 
 from mooring.nn.addresses import Addresses
-from mooring.nn.integrate import GlobalFiLM, ResidualAdd, SlotFiLM
+from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM
 from mooring.nn.memory import SlotMemory
 from mooring.nn.slot_aggregation import SlotAggregation
 from mooring.nn.slot_conv import SlotConv
@@ -14,6 +14,7 @@ from mooring.nn.virtual_node import VirtualNode
 __all__ = [
     "Addresses",
     "GlobalFiLM",
+    "Integration",
     "ResidualAdd",
     "SlotAggregation",
     "SlotConv",

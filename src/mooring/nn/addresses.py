@@ -8,6 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mooring.nn.checks import check_positive
+from mooring.ops.checks import check_count
+
 
 class Addresses(nn.Module):
     r"""Raw addresses of nodes -> scores against static slot addresses, the same for writes and reads.
@@ -33,6 +36,10 @@ class Addresses(nn.Module):
 
     def __init__(self, address_channels: int, slots: int, heads: int, dim: int, temperature: float = 1.0) -> None:
         super().__init__()
+        who = type(self).__name__
+        for name, count in (("address_channels", address_channels), ("slots", slots), ("heads", heads), ("dim", dim)):
+            check_count(who, name, count)
+        check_positive(who, "temperature", temperature)
         self.address_channels = address_channels
         self.temperature = temperature
         self.slot = nn.Parameter(torch.empty(slots, heads, dim))

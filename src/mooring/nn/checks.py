@@ -1,54 +1,140 @@
-"""Checks that every virtual node makes of its input, in its own name."""
+"""Checks of what modules are built with and called with, each in the module's own name."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mooring.ops import checks
+from mooring.ops.checks import check_count
+from mooring.ops.plan import Plan, make_plan
 
 
 def check_build(who: str, channels: int, slots: int, heads: int) -> None:
     for name, count in (("channels", channels), ("slots", slots), ("heads", heads)):
-        if count < 1:
-            raise ValueError(f"{who}: {name} is {count} but at least 1 was expected.")
+        check_count(who, name, count)
     if channels % heads:
         raise ValueError(
             f"{who}: channels={channels} cannot be split over heads={heads}. Pick heads that divide channels."
         )
 
 
+def check_width_or_none(who: str, name: str, width: int | None, default: int) -> int:
+    """A width, or ``default`` where none was given; zero is a mistake and not an absence."""
+    return default if width is None else check_count(who, name, width)
+
+
+def check_finite(who: str, name: str, value: Any, *, least: float | None = None) -> None:
+    """A finite number, at least ``least``."""
+    _check_real(who, name, value)
+    if not math.isfinite(value) or (least is not None and value < least):
+        wanted = "a finite number" if least is None else f"a finite number of at least {least}"
+        raise ValueError(f"{who}: {name} is {value} but {wanted} was expected.")
+
+
+def check_positive(who: str, name: str, value: Any) -> None:
+    """A finite number above zero."""
+    _check_real(who, name, value)
+    if not 0.0 < value < math.inf:  # NaN is neither
+        raise ValueError(f"{who}: {name} is {value} but a positive, finite one was expected.")
+
+
+def check_share(who: str, name: str, value: Any) -> None:
+    _check_real(who, name, value)
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"{who}: {name} is {value} but a share in [0, 1) was expected.")
+
+
+def check_choice(who: str, name: str, value: Any, options: Sequence[str], otherwise: str | None = None) -> None:
+    """One of a few words; ``otherwise`` says what else would have been taken."""
+    if isinstance(value, str) and value in options:
+        return
+    named = [*map(repr, options), *([otherwise] if otherwise else [])]
+    got = repr(value) if isinstance(value, str | int | float | None) else f"a {checks.kind(value)}"
+    raise ValueError(f"{who}: {name} is {got} but {', '.join(named[:-1])} or {named[-1]} was expected.")
+
+
 def check_input(
     module: nn.Module,
     channels: int,
     x: Tensor,
-    batch: Tensor | None,
-    sources: Tensor | None,
-    targets: Tensor | None,
-    log_weight: Tensor | None,
-    num_graphs: int | None,
-) -> int:
-    """Check everything but the address, and return the number of graphs."""
+    batch: Tensor | Plan | None,
+    *,
+    ptr: Tensor | None = None,
+    plan: Plan | None = None,
+    num_graphs: int | None = None,
+    sources: Tensor | None = None,
+    targets: Tensor | None = None,
+    log_weight: Tensor | None = None,
+    rows: tuple[int, int] | None = None,
+) -> Plan:
+    """Check everything but the address, and return the plan of the batch.
+
+    Args:
+        rows: slots and heads, where each may have a weight of its own.
+    """
+    who = type(module).__name__
+    check_features(module, channels, x)
+    check_nodes(who, x, sources=sources, targets=targets, batch=batch, log_weight=log_weight, rows=rows)
+    checks.check_log_weight(who, log_weight, x.size(0), rows)
+    if plan is not None:
+        if batch is not None or ptr is not None:
+            raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
+        if not isinstance(plan, Plan):
+            raise TypeError(f"{who}: plan is a {checks.kind(plan)} but a Plan was expected. Make it by ops.plan(batch).")
+        batch = plan
+    found = make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
+    checks.check_room(who, "num_graphs", found.num_graphs, channels * x.element_size(), x.device)
+    return found
+
+
+def check_features(module: nn.Module, channels: int, x: Tensor) -> None:
+    """Shape, dtype and device of the node features."""
     who = type(module).__name__
     checks.check_rank(who, "x", x, "nodes channels")
     checks.check_floating(who, x=x)
     check_width(who, "x", x, "channels", channels)
-    parameter = next(module.parameters())
+    check_placed(module, x)
+
+
+def check_placed(module: nn.Module, x: Tensor, name: str = "x") -> None:
+    """Device and dtype are the module's; autocast converts by itself."""
+    who, parameter = type(module).__name__, next(module.parameters())
     if parameter.device != x.device:
         raise ValueError(
-            f"{who}: x is on {x.device} but the module is on {parameter.device}. "
-            "Move one of them, e.g. module.to(x.device)."
+            f"{who}: {name} is on {x.device} but the module is on {parameter.device}. "
+            f"Move one of them, e.g. module.to({name}.device)."
         )
     if parameter.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
-            f"{who}: x has dtype {checks.short(x.dtype)} but the module has {checks.short(parameter.dtype)}. "
-            "Convert one of them, e.g. module.to(x.dtype)."
+            f"{who}: {name} has dtype {checks.short(x.dtype)} but the module has {checks.short(parameter.dtype)}. "
+            f"Convert one of them, e.g. module.to({name}.dtype)."
         )
+
+
+def check_nodes(
+    who: str,
+    x: Tensor,
+    *,
+    batch: Tensor | Plan | None = None,
+    sources: Tensor | None = None,
+    targets: Tensor | None = None,
+    log_weight: Tensor | None = None,
+    rows: tuple[int, int] | None = None,
+) -> None:
+    """Device, dtype and shape of what comes with the features; never their values, which would wait for the device."""
+    batch = batch.batch if isinstance(batch, Plan) else batch
     checks.check_device(who, x=x, batch=batch, sources=sources, targets=targets, log_weight=log_weight)
     checks.check_mask(who, "sources", sources, x.size(0))
     checks.check_mask(who, "targets", targets, x.size(0))
-    checks.check_log_weight(who, log_weight, x.size(0))
-    return checks.check_index(who, "batch", batch, x.size(0), num_graphs)
+    checks.check_log_weight(who, log_weight, x.size(0), rows, values=False)
+    if batch is not None:
+        checks.check_ids(who, "batch", batch, x.size(0))
 
 
 def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) -> None:
@@ -62,6 +148,7 @@ def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) 
 def check_address(who: str, address: Tensor | None, x: Tensor, address_channels: int | None) -> None:
     if address_channels is None:
         if address is not None:
+            checks.check_tensor(who, "address", address)
             raise ValueError(
                 f"{who}: got an address but routes by content. Build it with address_channels={address.size(-1)}."
             )
@@ -76,3 +163,9 @@ def check_address(who: str, address: Tensor | None, x: Tensor, address_channels:
     check_width(who, "address", address, "address_channels", address_channels)
     checks.check_rows(who, "address", address, x.size(0), "x")
     checks.check_device(who, x=x, address=address)
+
+
+def _check_real(who: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        got = repr(value) if isinstance(value, bool | str | None) else f"a {checks.kind(value)}"
+        raise TypeError(f"{who}: {name} is {got} but a number was expected. Pass a float.")

@@ -1,16 +1,61 @@
 """How the context enters the node: three interchangeable modules that start at, or near, the identity.
 
-Each has ``context_channels``, the width of context it wants from the read (zero: it reads the memory itself), and
-``forward(x, context, memory, batch)``.
+All of them are an :class:`Integration`, and so may be a module of your own.
 """
 
 from __future__ import annotations
+
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
+from mooring.nn.checks import check_finite, check_width, check_width_or_none
+from mooring.ops import checks
+from mooring.ops.checks import check_count
+
+
+@runtime_checkable
+class Integration(Protocol):
+    r"""What :class:`~mooring.nn.SlotVirtualNode` asks of the module that takes the context into the nodes.
+
+    It may also have a method ``residual_gain() -> Tensor | None``. Where that returns a gain :math:`g` per channel,
+    calling the module must mean :math:`h_j + g \odot O_j`; the read then computes that sum itself, without a pass over
+    the nodes, and the module is not called. Where it returns None, or there is no such method, it is called.
+    """
+
+    @property
+    def context_channels(self) -> int:
+        """Width of context it wants from the read; zero if it reads the memory itself and wants none."""
+
+    def __call__(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        context: Float[Tensor, "nodes context_channels"] | None,
+        memory: Float[Tensor, "graphs slots channels"],
+        batch: Int[Tensor, " nodes"] | None,
+    ) -> Float[Tensor, "nodes channels"]:
+        """Nodes, their contexts, the slots and each node's graph -> new nodes; only targets are passed in."""
+
+
+def as_integration(who: str, module: nn.Module) -> Integration:
+    """A module that was checked to be one."""
+    width = getattr(module, "context_channels", None)
+    if width is None:
+        raise TypeError(
+            f"{who}: integrate is a {type(module).__name__} without context_channels. Give it that attribute: "
+            "the width of context it wants from the read, 0 for none. See mooring.nn.integrate."
+        )
+    check_count(f"{who}: {type(module).__name__}", "context_channels", width, least=0)
+    return cast(Integration, module)
+
+
+def residual_gain(module: object) -> Tensor | None:
+    """The gain by which the read may add its context to the nodes in place of ``module``; None to call it."""
+    gain = getattr(module, "residual_gain", None)
+    return None if gain is None else gain()
 
 
 class SlotFiLM(nn.Module):
@@ -34,7 +79,10 @@ class SlotFiLM(nn.Module):
 
     def __init__(self, channels: int, hidden_channels: int | None = None, *, init_std: float = 1e-3) -> None:
         super().__init__()
-        self.context_channels = hidden_channels or channels
+        check_count(type(self).__name__, "channels", channels)
+        check_finite(type(self).__name__, "init_std", init_std, least=0.0)
+        self.channels = channels
+        self.context_channels = check_width_or_none(type(self).__name__, "hidden_channels", hidden_channels, channels)
         self.init_std = init_std
         self.lin_node = nn.Linear(channels, self.context_channels)
         self.lin_film = nn.Linear(self.context_channels, 2 * channels)
@@ -52,6 +100,7 @@ class SlotFiLM(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
+        check_node_and_context(self, x, context)
         node, film = self.lin_node, self.lin_film
         dtype = node.weight.dtype
         with torch.autocast(x.device.type, enabled=False):
@@ -60,20 +109,32 @@ class SlotFiLM(nn.Module):
 
 
 class ResidualAdd(nn.Module):
-    r"""Node plus context, :math:`h_j^+ = h_j + g \odot O_j`, with a learned gain :math:`g` a channel.
+    r"""Node plus context, :math:`h_j^+ = h_j + g \odot O_j`, with one learned gain per channel.
 
-    The cheapest integration. Args: ``init_scale`` is the gain at first; zero is the identity.
+    The cheapest integration: the read does the sum, see :meth:`residual_gain`.
+
+    Args:
+        channels: width of the node features and of the context.
+        init_scale: the initial gain; zero is the identity.
     """
 
     def __init__(self, channels: int, *, init_scale: float = 0.1) -> None:
         super().__init__()
-        self.context_channels = channels
+        check_count(type(self).__name__, "channels", channels)
+        check_finite(type(self).__name__, "init_scale", init_scale)
+        self.channels = self.context_channels = channels
         self.init_scale = init_scale
         self.gain = nn.Parameter(torch.empty(channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.constant_(self.gain, self.init_scale)
+
+    def residual_gain(self) -> Float[Tensor, " channels"] | None:
+        """The gain, unless a subclass, an instance or a hook makes more of the call than the sum."""
+        overridden = type(self).forward is not ResidualAdd.forward or "forward" in self.__dict__
+        hooked = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+        return None if overridden or hooked else self.gain
 
     def forward(
         self,
@@ -82,6 +143,7 @@ class ResidualAdd(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
+        check_node_and_context(self, x, context)
         return torch.addcmul(x, context, self.gain.to(x.dtype))
 
 
@@ -102,9 +164,15 @@ class GlobalFiLM(nn.Module):
         self, channels: int, slots: int, hidden_channels: int | None = None, *, init_std: float = 1e-3
     ) -> None:
         super().__init__()
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_count(who, "slots", slots)
+        check_finite(who, "init_std", init_std, least=0.0)
+        hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
+        self.channels = channels
         self.init_std = init_std
-        self.lin_slots = nn.Linear(slots * channels, hidden_channels or channels)
-        self.lin_film = nn.Linear(hidden_channels or channels, 2 * channels)
+        self.lin_slots = nn.Linear(slots * channels, hidden)
+        self.lin_film = nn.Linear(hidden, 2 * channels)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -119,8 +187,24 @@ class GlobalFiLM(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
+        who = type(self).__name__
+        checks.check_rank(who, "x", x, "nodes channels")
+        check_width(who, "x", x, "channels", self.channels)
+        checks.check_rank(who, "memory", memory, "graphs slots channels")
         film = self.lin_film(nn.functional.gelu(self.lin_slots(memory.flatten(1))))
         return modulate(x, film[batch] if batch is not None else film)
+
+
+def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: Tensor) -> None:
+    who = type(module).__name__
+    checks.check_rank(who, "x", x, "nodes channels")
+    checks.check_rank(who, "context", context, "nodes context_channels")
+    check_width(who, "x", x, "channels", module.channels)
+    if tuple(context.shape) != (x.size(0), module.context_channels):
+        raise ValueError(
+            f"{who}: context has shape {tuple(context.shape)} but {(x.size(0), module.context_channels)} was expected. "
+            "Pass one context for each node, as wide as context_channels."
+        )
 
 
 def modulate(x: Tensor, film: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
@@ -17,7 +18,7 @@ class SlotMemory(NamedTuple):
         content: the slots as the nodes read them, ``[graphs, slots, channels]``.
         anchor_weight: the private anchors' share of the softmax, ``[graphs, slots, heads]``.
         write_weights: attention of slots to nodes, ``[nodes, slots, heads]``; zero for nodes that do not write.
-        read_weights: attention of nodes to slots, ``[nodes, slots, heads]``.
+        read_weights: attention of nodes to slots, ``[nodes, slots, heads]``; zero for nodes that do not read.
     """
 
     state: SlotState
@@ -25,3 +26,9 @@ class SlotMemory(NamedTuple):
     anchor_weight: Tensor | None = None
     write_weights: Tensor | None = None
     read_weights: Tensor | None = None
+
+    def of_graphs(self, spread: Callable[[Tensor], Tensor]) -> SlotMemory:
+        """The same memory with ``spread`` applied to everything that has one row per graph."""
+        anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
+        state = SlotState(*map(spread, self.state))
+        return self._replace(state=state, content=spread(self.content), anchor_weight=anchor)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
-from mooring.nn.checks import check_build, check_width
-from mooring.nn.slot_update import MassFeature, MassMap, SlotUpdate
+from mooring.nn.checks import (
+    check_build,
+    check_choice,
+    check_features,
+    check_finite,
+    check_positive,
+    check_share,
+    check_width_or_none,
+)
+from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
-from mooring.ops import checks
+from mooring.ops import Plan, checks
+from mooring.ops.plan import make_plan
 
 
 class SlotAggregation(Aggregation):
@@ -54,7 +65,14 @@ class SlotAggregation(Aggregation):
         content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_build("SlotAggregation", channels, slots, heads)
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_positive(who, "temperature", temperature)
+        check_choice(who, "mass", mass, MASS_FEATURES)
+        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_finite(who, "anchor_init", anchor_init)
+        check_share(who, "content_dropout", content_dropout)
+        out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
@@ -70,33 +88,44 @@ class SlotAggregation(Aggregation):
             mass_map=mass_map,
             content_dropout=content_dropout,
         )
-        self.lin = nn.Linear(slots * channels, out_channels or channels)
+        self.lin = nn.Linear(slots * channels, out_channels)
 
     def reset_parameters(self) -> None:
         self.write.reset_parameters()
         self.update.reset_parameters()
         self.lin.reset_parameters()
 
+    def __call__(
+        self, x: Tensor, index: Tensor | None = None, ptr: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Before the base class, which asks all three for their sizes.
+        who = type(self).__name__
+        for name, tensor in (("x", x), ("index", index), ("ptr", ptr)):
+            if name == "x" or tensor is not None:
+                checks.check_tensor(who, name, tensor)
+        return super().__call__(x, index, ptr, *args, **kwargs)
+
     def forward(
         self,
         x: Tensor,
-        index: Tensor | None = None,
+        index: Tensor | Plan | None = None,
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
     ) -> Tensor:
         self.assert_two_dimensional_input(x, dim)
-        checks.check_floating("SlotAggregation", x=x)
-        check_width("SlotAggregation", "x", x, "channels", self.channels)
-        checks.check_device("SlotAggregation", x=x, index=index, ptr=ptr)
-        if index is None and ptr is not None:
-            count = ptr.numel() - 1
-            index = torch.repeat_interleave(torch.arange(count, device=x.device), ptr.diff(), output_size=x.size(0))
-            dim_size = count if dim_size is None else dim_size
-        if index is None and dim_size not in (None, 1):
+        who = type(self).__name__
+        check_features(self, self.channels, x)
+        ids = index.batch if isinstance(index, Plan) else index
+        checks.check_device(who, x=x, index=ids, ptr=ptr)
+        if index is None and ptr is None and dim_size not in (None, 1):
             index = x.new_zeros(x.size(0), dtype=torch.long)
-        dim_size = checks.check_index("SlotAggregation", "index", index, x.size(0), dim_size, "dim_size")
-        state = self.write(x, index, num_graphs=dim_size)
+        plan = make_plan(who, index, ptr, x.size(0), dim_size, name="index", count_name="dim_size", device=x.device)
+        row_bytes = self.lin.out_features * x.element_size()
+        checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
+        if plan.occupied is not None:
+            return plan.occupied.spread(self.forward(x, plan.occupied.plan))
+        state = self.write(x, plan)
         memory = self.update(state, self.write.slot)
         return self.lin(memory.flatten(1))
 

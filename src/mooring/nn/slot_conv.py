@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 
+from mooring.nn.checks import check_features, check_nodes, check_share
+from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
+from mooring.ops import checks
+from mooring.ops.checks import check_count
 
 
 class SlotConv(nn.Module):
@@ -25,13 +30,15 @@ class SlotConv(nn.Module):
     Args:
         channels: width of the node features, in and out.
         conv: local layer from channels to channels, or None for the memory alone.
-        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
+        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`; heads are 4 if None.
         dropout: on the local message and inside the MLP.
         act: activation of the MLP, by PyG's name.
-        memory: a virtual node of your own instead; then the remaining arguments must be absent.
+        memory: a virtual node of your own in place of slots, heads and kwargs, which must then be absent.
         kwargs: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
 
-    >>> import torch
+    A node that the memory leaves out still takes part in the local layer. If it holds NaN or infinity it is zero to
+    its neighbours there, comes back unchanged and has no influence on any gradient.
+
     >>> from torch_geometric.nn import GCNConv
     >>> layer = SlotConv(8, GCNConv(8, 8), slots=2)
     >>> layer(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]])).shape
@@ -42,8 +49,8 @@ class SlotConv(nn.Module):
         self,
         channels: int,
         conv: nn.Module | None,
-        slots: int,
-        heads: int = 4,
+        slots: int | None = None,
+        heads: int | None = None,
         *,
         dropout: float = 0.0,
         act: str = "relu",
@@ -51,17 +58,21 @@ class SlotConv(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if memory is not None and kwargs:
-            raise ValueError(f"SlotConv: got a memory and {sorted(kwargs)} for building one. Pass either.")
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_share(who, "dropout", dropout)
+        for name, module in (("conv", conv), ("memory", memory)):
+            if module is not None and not isinstance(module, nn.Module):
+                raise TypeError(f"{who}: {name} is a {checks.kind(module)} but an nn.Module or None was expected.")
         self.channels = channels
         self.conv: Any = conv
-        self.memory: Any = memory if memory is not None else SlotVirtualNode(channels, slots, heads, **kwargs)
+        self.memory: Any = _memory(who, memory, channels, {"slots": slots, "heads": heads, **kwargs})
         self.dropout = nn.Dropout(dropout)
         self.norm_local: Any = nn.LayerNorm(channels) if conv is not None else None
         self.norm_out = nn.LayerNorm(channels)
         self.mlp = nn.Sequential(
             nn.Linear(channels, 2 * channels),
-            activation_resolver(act),
+            _activation(who, act),
             nn.Dropout(dropout),
             nn.Linear(2 * channels, channels),
             nn.Dropout(dropout),
@@ -82,11 +93,50 @@ class SlotConv(nn.Module):
         **kwargs: Any,
     ) -> Tensor:
         """``kwargs`` go to the local layer (edge attributes and the like), ``memory_kwargs`` to the memory."""
-        h = x
+        check_features(self, self.channels, x)
+        memory_kwargs = memory_kwargs or {}
+        # Through everything, and not only the memory: the MLP too would multiply its zero slopes by NaN.
+        sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
+        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight)
+        sound = readers(x, None, writers(sources, log_weight), None)
+        h = hide(x, sound)
         if self.conv is not None:
             h = self.norm_local(h + self.dropout(self.conv(h, edge_index, **kwargs)))
-        h = self.memory(h, batch, **(memory_kwargs or {}))
-        return self.norm_out(h + self.mlp(h))
+        h = self.memory(h, batch, **memory_kwargs)
+        h = self.norm_out(h + self.mlp(h))
+        return h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, conv={self.conv}, memory={self.memory})"
+
+
+def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str, Any]) -> nn.Module:
+    """The given memory, or one built with the options that are not None."""
+    given = {name: option for name, option in options.items() if option is not None}
+    if memory is None:
+        if "slots" not in given:
+            raise TypeError(f"{who}: slots is missing. Pass slots, e.g. slots=8, or a memory of your own.")
+        return SlotVirtualNode(channels, **given)
+    if given:
+        raise ValueError(
+            f"{who}: got a memory and {', '.join(f'{name}={option!r}' for name, option in given.items())} for building "
+            "one. Pass either."
+        )
+    width = getattr(memory, "channels", channels)
+    if width != channels:
+        raise ValueError(
+            f"{who}: memory has channels={width} but channels={channels}. Build both with the same channels."
+        )
+    return memory
+
+
+def _activation(who: str, act: Any) -> nn.Module:
+    try:
+        module = activation_resolver(act)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{who}: act is {act!r} but the name of an activation in torch.nn was expected, e.g. 'relu' or 'gelu'."
+        ) from error
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"{who}: act is a {checks.kind(act)} but the name of an activation was expected, e.g. 'relu'.")
+    return module

@@ -10,7 +10,18 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
+from mooring.nn.checks import (
+    check_address,
+    check_build,
+    check_features,
+    check_nodes,
+    check_positive,
+    check_width,
+    check_width_or_none,
+)
+from mooring.nn.part import hide
 from mooring.nn.slot_write import absorbs
+from mooring.ops import Plan, checks
 
 
 class SlotRead(nn.Module):
@@ -46,6 +57,9 @@ class SlotRead(nn.Module):
         addresses: Addresses | None = None,
     ) -> None:
         super().__init__()
+        check_build(type(self).__name__, channels, slots, heads)
+        check_positive(type(self).__name__, "temperature", temperature)
+        out_channels = check_width_or_none(type(self).__name__, "out_channels", out_channels, channels)
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
@@ -56,7 +70,7 @@ class SlotRead(nn.Module):
             self.lin_query = nn.Linear(channels, channels, bias=False)
             self.lin_key = nn.Linear(channels, channels, bias=False)
         self.lin_value = nn.Linear(channels, channels, bias=False)
-        self.lin_out = nn.Linear(channels, out_channels or channels, bias=False)
+        self.lin_out = nn.Linear(channels, out_channels, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -68,29 +82,53 @@ class SlotRead(nn.Module):
         self,
         x: Float[Tensor, "nodes channels"],
         memory: Float[Tensor, "graphs slots channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
         gain: Float[Tensor, " channels"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
-        r"""With ``gain`` the result is :math:`h_j + g \odot O_j`: scale and sum cost no pass over the nodes."""
+        r"""With ``gain`` the result is :math:`h_j + g \odot O_j`: scale and sum cost no pass over the nodes.
+
+        A node that is no target gets zero, or itself with ``gain``, and has no influence on any gradient.
+        """
+        self._check(x, memory, batch, address, targets)
         absorbed = self.folds(x.size(0), memory.size(0))
-        query, key = self.score_parts(x, memory, address, absorbed=absorbed)
+        # Absorbed, the nodes meet the op alone, which skips those that do not read.
+        seen = x if absorbed else hide(x, targets)
+        query, key = self.score_parts(seen, memory, address, absorbed=absorbed)
         value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
         weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
         if not absorbed:
             context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
-            if gain is None or torch.is_autocast_enabled(x.device.type):  # which would halve the node itself too
-                product = context @ weight.t()
-                return product if gain is None else x + product
-            return torch.addmm(x, context, weight.t())
+            # Autocast would halve the node itself too.
+            if gain is not None and targets is None and not torch.is_autocast_enabled(x.device.type):
+                return torch.addmm(x, context, weight.t())
+            product = hide(context @ weight.t(), targets)
+            return product if gain is None else x + product
         value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).transpose(0, 1))
         # Queries by address are not the nodes themselves.
         residual = gain is not None and self.addresses is None
         context = ops.read(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
         context = context.squeeze(1).to(x.dtype)
         return context if residual or gain is None else x + context
+
+    def _check(
+        self, x: Tensor, memory: Tensor, batch: Tensor | Plan | None, address: Tensor | None, targets: Tensor | None
+    ) -> None:
+        who = type(self).__name__
+        check_features(self, self.channels, x)
+        check_nodes(who, x, batch=batch, targets=targets)
+        check_address(who, address, x, None if self.addresses is None else self.addresses.address_channels)
+        checks.check_rank(who, "memory", memory, "graphs slots channels")
+        checks.check_floating(who, memory=memory)
+        checks.check_device(who, x=x, memory=memory)
+        check_width(who, "memory", memory, "channels", self.channels)
+        if memory.size(1) != self.slots:
+            raise ValueError(
+                f"{who}: memory has {memory.size(1)} slots but slots={self.slots}. Build it with "
+                f"slots={memory.size(1)}, or pass the memory of a write and an update with as many."
+            )
 
     def folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""
@@ -103,11 +141,7 @@ class SlotRead(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
         if self.addresses is not None:
-            if address is None:
-                raise ValueError(
-                    f"{type(self).__name__}: routes by address but got none. "
-                    f"Pass address=[nodes, {self.addresses.address_channels}]."
-                )
+            assert address is not None, "checked by forward"
             return address.unsqueeze(1), self.addresses.table()
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))

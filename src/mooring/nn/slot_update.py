@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.ops import SlotState
+from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none
+from mooring.ops import SlotState, checks
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
+MASS_FEATURES, MASS_MAPS = get_args(MassFeature), get_args(MassMap)
 
 # The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
 LOG_ODDS_FLOOR = -20.0
@@ -65,23 +67,24 @@ class SlotUpdate(nn.Module):
         content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if mass not in ("softplus", "log_odds"):
-            raise ValueError(f"SlotUpdate: mass is {mass!r} but 'softplus' or 'log_odds' was expected.")
-        if mass_map not in ("mlp", "linear"):
-            raise ValueError(f"SlotUpdate: mass_map is {mass_map!r} but 'mlp' or 'linear' was expected.")
-        if not 0.0 <= content_dropout < 1.0:
-            raise ValueError(f"SlotUpdate: content_dropout is {content_dropout} but a share in [0, 1) was expected.")
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_choice(who, "mass", mass, MASS_FEATURES)
+        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_finite(who, "anchor_init", anchor_init)
+        check_share(who, "content_dropout", content_dropout)
+        hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
         if content_dropout and not (anchored and split):
             raise ValueError(
-                f"SlotUpdate: content_dropout={content_dropout} would hide all there is, since without "
+                f"{who}: content_dropout={content_dropout} would hide all there is, since without "
                 f"{'an anchor' if not anchored else 'split channels'} there is no mass beside the content. Set it to 0."
             )
+        self.state_shape = (slots, heads, channels // heads)
         self.anchored = anchored
         self.mass = mass
         self.split = split
         self.anchor_init = anchor_init
         self.content_dropout = content_dropout
-        hidden = hidden_channels or channels
         self.lin_out = nn.Linear(channels, channels)
         self.norm_in = nn.LayerNorm(channels)
         self.feed_forward = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
@@ -108,6 +111,7 @@ class SlotUpdate(nn.Module):
     def forward(
         self, state: SlotState, identity: Float[Tensor, "slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
+        self._check(state)
         content = self._content(state).flatten(-2).to(self.lin_out.weight.dtype)
         u = self.lin_out(content)
         if identity is not None:
@@ -120,10 +124,22 @@ class SlotUpdate(nn.Module):
             u = u + self.mass_mlp(self.mass_feature(state).to(u.dtype))
         return u
 
+    def _check(self, state: SlotState) -> None:
+        who = type(self).__name__
+        if not isinstance(state, SlotState):
+            raise TypeError(
+                f"{who}: state is a {checks.kind(state)} but a SlotState was expected. Pass what a write gives."
+            )
+        if tuple(state.content.shape[1:]) != self.state_shape or state.log_mass.shape != state.content.shape[:-1]:
+            raise ValueError(
+                f"{who}: content has shape {tuple(state.content.shape)} and log_mass {tuple(state.log_mass.shape)} but "
+                f"(slots, heads, dim) = {self.state_shape} was expected. Build it with the numbers of the write."
+            )
+
     def mass_feature(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
         """How much was written, relative to the anchor."""
         if self.mass == "softplus":
-            return ops.log_surprise(state, self.anchor_logit)
+            return ops.softplus_odds(state, self.anchor_logit)
         return ops.log_odds(state, self.anchor_logit).clamp(min=LOG_ODDS_FLOOR)
 
     def _content(self, state: SlotState) -> Tensor:

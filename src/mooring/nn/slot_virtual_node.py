@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,17 +12,29 @@ from torch_geometric.nn.inits import reset
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
-from mooring.nn.checks import check_address, check_build, check_input
-from mooring.nn.integrate import GlobalFiLM, ResidualAdd, SlotFiLM
+from mooring.nn.checks import (
+    check_address,
+    check_build,
+    check_choice,
+    check_finite,
+    check_input,
+    check_positive,
+    check_width_or_none,
+)
+from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
 from mooring.nn.memory import SlotMemory
+from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_read import SlotRead
-from mooring.nn.slot_update import MassFeature, SlotUpdate
+from mooring.nn.slot_update import MASS_FEATURES, MassFeature, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState
+from mooring.ops.checks import check_count
+
+IntegrationName = Literal["film", "residual", "global_film"]
 
 
 class SlotVirtualNode(nn.Module):
-    r"""Node features -> node features that have met a global memory of addressable slots.
+    r"""Node features -> node features updated through a global memory of addressable slots.
 
     ``x --write--> SlotState --update--> memory --read--> context --integrate--> x'``, each step a small module that
     can be replaced: :class:`SlotWrite`, :class:`SlotUpdate`, :class:`SlotRead`, and an integration.
@@ -39,8 +51,8 @@ class SlotVirtualNode(nn.Module):
         address_channels: route by the ``address`` given to forward, through static slot addresses and one projection
             shared by writes and reads. None routes by content.
         mass: the mass feature, see :class:`SlotUpdate`.
-        integrate: ``"film"`` (Slot-FiLM); ``"residual"``, the cheapest; ``"global_film"``; or a module of your own in
-            the manner of :mod:`mooring.nn.integrate`.
+        integrate: ``"film"`` (Slot-FiLM); ``"residual"``, the cheapest; ``"global_film"``; or a module of your own,
+            an :class:`~mooring.nn.Integration`.
         hidden_channels: hidden width of FiLM. If None, a quarter of channels (at least 16) for Slot-FiLM, which is
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
@@ -55,6 +67,9 @@ class SlotVirtualNode(nn.Module):
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
 
     An empty graph, or one without sources, gets memory of its own: the anchor values.
+
+    A node that is left out has no influence whatever it holds, on values or on gradients. One that does not write and
+    holds NaN or infinity does not read either; a node that does not read comes back unchanged.
 
     Cost: ``O(nodes * slots * channels)`` for each of write and read.
 
@@ -74,7 +89,7 @@ class SlotVirtualNode(nn.Module):
         address_channels: int | None = None,
         mass: MassFeature = "softplus",
         split: bool = True,
-        integrate: Literal["film", "residual", "global_film"] | nn.Module = "film",
+        integrate: IntegrationName | nn.Module = "film",
         hidden_channels: int | None = None,
         update_channels: int | None = None,
         anchor_init: float = 0.0,
@@ -82,16 +97,21 @@ class SlotVirtualNode(nn.Module):
         init_std: float | None = None,
     ) -> None:
         super().__init__()
-        check_build("SlotVirtualNode", channels, slots, heads)
-        if temperature <= 0:
-            raise ValueError(f"SlotVirtualNode: temperature is {temperature} but a positive one was expected.")
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_positive(who, "temperature", temperature)
+        check_choice(who, "mass", mass, MASS_FEATURES)
+        check_finite(who, "anchor_init", anchor_init)
+        if address_channels is not None:
+            check_count(who, "address_channels", address_channels)
+        update_channels = check_width_or_none(who, "update_channels", update_channels, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
         self.merge = merge
         self.address_channels = address_channels
-        self.integrate: Any = _integration(integrate, channels, slots, hidden_channels, init_std)
+        self.integrate: Any = _integration(who, integrate, channels, slots, hidden_channels, init_std)
         addresses = None
         if address_channels is not None:
             addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
@@ -126,73 +146,103 @@ class SlotVirtualNode(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "nodes channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         sources: Bool[Tensor, " nodes"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
-        log_weight: Float[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
         return_state: bool = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
         Args:
-            batch: graph id of each node, in any order; None when all nodes are one graph.
+            batch: graph id of each node, in any order; None when all nodes are one graph. With ``ptr``, where each
+                graph begins, sorted nodes need no further look; a ``plan`` (:func:`mooring.ops.plan`) is made once for
+                all layers.
             address: where each node writes and reads, with ``address_channels``.
             sources: the nodes that write. targets: the nodes that read; the others come back unchanged.
-            log_weight: logarithm of each node's multiplicity in the write.
+            log_weight: logarithm of each node's multiplicity in the write, ``[nodes]``; ``-inf`` leaves a node out. Or
+                a bias ``[nodes, slots, heads]`` of each score, as in :func:`mooring.ops.write`.
             num_graphs: number of graphs, needed when the last ones are empty.
             return_state: also return the :class:`SlotMemory` of this pass.
         """
-        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
+        plan = check_input(
+            self,
+            self.channels,
+            x,
+            batch,
+            ptr=ptr,
+            plan=plan,
+            num_graphs=num_graphs,
+            sources=sources,
+            targets=targets,
+            log_weight=log_weight,
+            rows=(self.slots, self.heads),
+        )
         check_address(type(self).__name__, address, x, self.address_channels)
-        state = self.write(x, batch, address=address, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        if self.merge is None and plan.occupied is not None:
+            given: dict[str, Any] = {"address": address, "sources": sources, "targets": targets, "log_weight": log_weight}
+            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state, **given)
+            return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
+        writes = writers(sources, log_weight)
+        reads = readers(x, address, writes, targets)
+        state = self.write(x, plan, address=address, sources=sources, log_weight=log_weight, num_graphs=plan.num_graphs)
         if self.merge is not None:
             state = self.merge(state)
         memory = self.update(state, None if self.write.addresses is not None else self.write.slot)
-        out = self._give_back(x, memory, batch, address, targets)
+        out = self._read_and_integrate(x, memory, plan, address, reads)
         if not return_state:
             return out
-        return out, self._look(x, batch, address, sources, log_weight, state, memory)
+        return out, self._inspect(x, plan, address, writes, reads, log_weight, state, memory)
 
-    def _give_back(
-        self, x: Tensor, memory: Tensor, batch: Tensor | None, address: Tensor | None, targets: Tensor | None
+    def _read_and_integrate(
+        self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
     ) -> Tensor:
-        """Read and integrate, at the targets only; a traced graph cannot pick them out, so it masks instead."""
-        if targets is not None and not torch.compiler.is_compiling():
-            rows = targets.nonzero().squeeze(1)
-            batch, address = (None if given is None else given.index_select(0, rows) for given in (batch, address))
-            return x.index_copy(0, rows, self._give_back(x.index_select(0, rows), memory, batch, address, None))
+        """Change the nodes that read; a traced graph cannot pick them out, so it hides the others."""
+        if reads is not None and not torch.compiler.is_compiling():
+            rows = reads.nonzero().squeeze(1)
+            address = None if address is None else address.index_select(0, rows)
+            changed = self._read_and_integrate(x.index_select(0, rows), memory, plan.pick(rows), address, None)
+            return x.index_copy(0, rows, changed)
+        seen, address = hide(x, reads), None if address is None else hide(address, reads)
+        gain = residual_gain(self.integrate)
         out: Tensor
-        if isinstance(self.integrate, ResidualAdd) and self.read is not None:
-            out = self.read(x, memory, batch, address=address, targets=targets, gain=self.integrate.gain)
+        if self.read is None:
+            out = self.integrate(seen, None, memory, plan.batch)
+        elif gain is not None:
+            out = self.read(seen, memory, plan, address=address, targets=reads, gain=gain)
         else:
-            context = None
-            if self.read is not None:
-                context = self.read(x, memory, batch, address=address, targets=targets)
-            out = self.integrate(x, context, memory, batch)
-        return out if targets is None else torch.where(targets.unsqueeze(-1), out, x)
+            context = self.read(seen, memory, plan, address=address, targets=reads)
+            out = self.integrate(seen, context, memory, plan.batch)
+        return out if reads is None else torch.where(reads.unsqueeze(-1), out, x)
 
-    def _look(
+    def _inspect(
         self,
         x: Tensor,
-        batch: Tensor | None,
+        plan: Plan,
         address: Tensor | None,
-        sources: Tensor | None,
+        writes: Tensor | None,
+        reads: Tensor | None,
         log_weight: Tensor | None,
         state: SlotState,
         memory: Tensor,
     ) -> SlotMemory:
-        query, key = self.write.score_parts(x, address)
-        if sources is not None:
+        query, key = self.write.score_parts(hide(x, writes), None if address is None else hide(address, writes))
+        if writes is not None:
             # Left out before the exponential: the score of a node that did not write may be far above the mass.
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
-            log_weight = log_weight.masked_fill(~sources, float("-inf"))
-        weights = ops.write_weights(state, query, key, batch, log_weight=log_weight)
+            absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
+            log_weight = log_weight.masked_fill(absent, float("-inf"))
+        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight)
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
         read = None
         if self.read is not None:
-            read = ops.read_weights(*self.read.score_parts(x, memory, address), batch)
+            address = None if address is None else hide(address, reads)
+            read = ops.read_weights(*self.read.score_parts(hide(x, reads), memory, address), plan)
+            read = read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
         return SlotMemory(state, memory, anchor, weights, read)
 
     def __repr__(self) -> str:
@@ -202,17 +252,23 @@ class SlotVirtualNode(nn.Module):
 
 
 def _integration(
-    integrate: str | nn.Module, channels: int, slots: int, hidden_channels: int | None, init_std: float | None
-) -> Any:
+    who: str,
+    integrate: IntegrationName | nn.Module,
+    channels: int,
+    slots: int,
+    hidden_channels: int | None,
+    init_std: float | None,
+) -> Integration:
+    if init_std is not None:
+        check_finite(who, "init_std", init_std, least=None if integrate == "residual" else 0.0)
     if isinstance(integrate, nn.Module):
-        return integrate
-    if integrate == "film":
-        hidden = hidden_channels or max(channels // 4, 16)
-        return SlotFiLM(channels, hidden, init_std=1e-3 if init_std is None else init_std)
+        return as_integration(who, integrate)
+    check_choice(who, "integrate", integrate, get_args(IntegrationName), "a module")
     if integrate == "residual":
         return ResidualAdd(channels, init_scale=0.1 if init_std is None else init_std)
+    std = 1e-3 if init_std is None else init_std
     if integrate == "global_film":
-        return GlobalFiLM(channels, slots, hidden_channels, init_std=1e-3 if init_std is None else init_std)
-    raise ValueError(
-        f"SlotVirtualNode: integrate is {integrate!r} but 'film', 'residual', 'global_film' or a module was expected."
-    )
+        hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
+        return GlobalFiLM(channels, slots, hidden, init_std=std)
+    hidden = check_width_or_none(who, "hidden_channels", hidden_channels, max(channels // 4, 16))
+    return SlotFiLM(channels, hidden, init_std=std)

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
+from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_positive
+from mooring.nn.part import hide, writers
 from mooring.ops import SlotState
-from mooring.ops.checks import count_graphs
+from mooring.ops.plan import Plan, make_plan
 
 
 def folds_scores(slots: int, heads: int, channels: int) -> bool:
@@ -53,6 +55,8 @@ class SlotWrite(nn.Module):
         temperature: the paper's :math:`\tau`; lower is sharper.
         addresses: route by static addresses instead of by content.
 
+    Nodes left out (no source, a multiplicity of zero) have no influence whatever they hold, on values or on gradients.
+
     Shapes: x ``[nodes, channels]`` -> content ``[graphs, slots, heads, channels / heads]``, log_mass
     ``[graphs, slots, heads]``.
 
@@ -71,6 +75,8 @@ class SlotWrite(nn.Module):
         addresses: Addresses | None = None,
     ) -> None:
         super().__init__()
+        check_build(type(self).__name__, channels, slots, heads)
+        check_positive(type(self).__name__, "temperature", temperature)
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
@@ -94,16 +100,21 @@ class SlotWrite(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "nodes channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         sources: Bool[Tensor, " nodes"] | None = None,
-        log_weight: Float[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
     ) -> SlotState:
-        if num_graphs is None:
-            num_graphs = 1 if batch is None else count_graphs(batch)
-        absorbed = self.folds(x.size(0), num_graphs)
+        check_features(self, self.channels, x)
+        rows = (self.slots, self.heads)
+        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
+        check_address(type(self).__name__, address, x, self.address_channels)
+        plan = make_plan(type(self).__name__, batch, None, x.size(0), num_graphs, device=x.device)
+        absorbed = self.folds(x.size(0), plan.num_graphs)
+        writes = writers(sources, log_weight)
+        x = hide(x, writes)
         query, key = self.score_parts(x, address, absorbed=self.absorbed)
         heads, dim = self.heads, self.channels // self.heads
         if absorbed:
@@ -111,7 +122,7 @@ class SlotWrite(nn.Module):
             value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
-        state = ops.write(query, key, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=sources)
+        state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes)
         if not absorbed:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
@@ -123,14 +134,15 @@ class SlotWrite(nn.Module):
             return self.absorbed
         return absorbs(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
+    @property
+    def address_channels(self) -> int | None:
+        """Width of the addresses; None where content does the routing."""
+        return None if self.addresses is None else self.addresses.address_channels
+
     def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:
         """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
         if self.addresses is not None:
-            if address is None:
-                raise ValueError(
-                    f"{type(self).__name__}: routes by address but got none. "
-                    f"Pass address=[nodes, {self.addresses.address_channels}]."
-                )
+            assert address is not None, "checked by forward"
             return self.addresses.table(), address.unsqueeze(1)
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.checks import check_build, check_input
+from mooring.nn.checks import check_choice, check_finite, check_input
 from mooring.nn.memory import SlotMemory
-from mooring.ops import SlotState
+from mooring.nn.part import hide, readers, writers
+from mooring.ops import Plan, SlotState
+from mooring.ops.checks import check_count
 
 Pool = Literal["mean", "sum", "max"]
+POOLS = get_args(Pool)
 
 
 class VirtualNode(nn.Module):
-    r"""Node features -> node features that have met one global state, broadcast identically.
+    r"""Node features -> node features updated through one global state, broadcast identically.
 
     .. math::
         z = s + \operatorname{MLP}_3(s + \operatorname{pool}_i h_i), \qquad
@@ -38,7 +41,7 @@ class VirtualNode(nn.Module):
 
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
 
-    An empty graph pools to zero.
+    An empty graph pools to zero. Nodes left out have no influence, as in :class:`~mooring.nn.SlotVirtualNode`.
 
     >>> VirtualNode(8, pool="sum")(torch.randn(5, 8)).shape
     torch.Size([5, 8])
@@ -48,9 +51,11 @@ class VirtualNode(nn.Module):
         self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2, joint: bool = True
     ) -> None:
         super().__init__()
-        check_build("VirtualNode", channels, copies, 1)
-        if pool not in ("mean", "sum", "max"):
-            raise ValueError(f"VirtualNode: pool is {pool!r} but 'mean', 'sum' or 'max' was expected.")
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_count(who, "copies", copies)
+        check_choice(who, "pool", pool, POOLS)
+        check_finite(who, "scale", scale)
         self.channels = channels
         self.pool = pool
         self.copies = copies
@@ -78,32 +83,40 @@ class VirtualNode(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "nodes channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
         address: Tensor | None = None,
         sources: Bool[Tensor, " nodes"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, " nodes"] | None = None,
         num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
         return_state: bool = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``."""
-        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
-        mean = pooled_mean(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
+        if plan.occupied is not None:
+            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state, **given)
+            return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
+        num_graphs = plan.num_graphs
+        reads = readers(x, None, writers(sources, log_weight), targets)
+        mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         if self.pool == "mean":
             pooled = mean.content
         elif self.pool == "sum":
             pooled = mean.total
         else:
-            pooled = pooled_max(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+            pooled = pooled_max(x, plan.batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
         pooled = pooled.view(num_graphs, 1, self.channels).to(self.state.dtype)
         state = self.state + self.update(self.state + pooled)
         shared = self.lin_state(state.mean(dim=1))
-        shared = shared[batch] if batch is not None else shared
-        hidden = shared if self.lin_node is None else self.lin_node(x) + shared
+        shared = shared.index_select(0, plan.batch) if plan.batch is not None else shared
+        hidden = shared if self.lin_node is None else self.lin_node(hide(x, reads)) + shared
         out = x + self.scale * self.lin_out(nn.functional.gelu(hidden)).to(x.dtype)
-        if targets is not None:
-            out = torch.where(targets.unsqueeze(-1), out, x)
+        if reads is not None:
+            out = torch.where(reads.unsqueeze(-1), out, x)
         return (out, SlotMemory(mean, state)) if return_state else out
 
     def __repr__(self) -> str:
@@ -112,7 +125,7 @@ class VirtualNode(nn.Module):
 
 def pooled_mean(
     x: Float[Tensor, "nodes channels"],
-    batch: Int[Tensor, " nodes"] | None = None,
+    batch: Int[Tensor, " nodes"] | Plan | None = None,
     *,
     sources: Bool[Tensor, " nodes"] | None = None,
     log_weight: Float[Tensor, " nodes"] | None = None,
@@ -121,7 +134,8 @@ def pooled_mean(
     """The state of a slot that asks for nothing: content is the mean, log_mass the log of the (weighted) count."""
     nothing = x.new_zeros(x.size(0), 1, 0)
     query = x.new_zeros(1, 1, 0)
-    return ops.write(query, nothing, x.unsqueeze(1), batch, num_graphs=num_graphs, log_weight=log_weight, where=sources)
+    writes, value = writers(sources, log_weight), x.unsqueeze(1)
+    return ops.write(query, nothing, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=writes)
 
 
 def pooled_max(
@@ -133,12 +147,9 @@ def pooled_max(
     num_graphs: int,
 ) -> Float[Tensor, "graphs channels"]:
     """The channel-wise maximum over each graph's sources; zero where there are none."""
-    absent = torch.zeros(x.size(0), dtype=torch.bool, device=x.device)
-    if sources is not None:
-        absent = absent | ~sources
-    if log_weight is not None:
-        absent = absent | log_weight.isneginf()
-    x = x.masked_fill(absent.unsqueeze(-1), float("-inf"))
+    writes = writers(sources, log_weight)
+    if writes is not None:
+        x = x.masked_fill(~writes.unsqueeze(-1), float("-inf"))
     index = batch if batch is not None else x.new_zeros(x.size(0), dtype=torch.long)
     lowest = x.new_full((num_graphs, x.size(1)), float("-inf"))
     top = lowest.scatter_reduce(0, index.unsqueeze(-1).expand_as(x), x, "amax")

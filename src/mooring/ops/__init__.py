@@ -3,27 +3,33 @@
 Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
+from mooring.ops.backend import current_backend, use_backend
 from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
 from mooring.ops.heads import map_heads
+from mooring.ops.plan import Plan, plan
 from mooring.ops.read import read, read_weights
-from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, log_surprise, merge
+from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, merge, softplus_odds
 from mooring.ops.stream import NodeChunk, write_stream
 from mooring.ops.write import write, write_weights
 
 __all__ = [
     "NodeChunk",
+    "Plan",
     "SlotState",
     "all_merge",
     "anchor_weight",
     "anchored",
+    "current_backend",
     "film",
     "log_odds",
-    "log_surprise",
     "map_heads",
     "merge",
+    "plan",
     "read",
     "read_weights",
+    "softplus_odds",
+    "use_backend",
     "write",
     "write_stream",
     "write_weights",

@@ -11,6 +11,7 @@ All of them are compared with :mod:`mooring.ops.reference` on values and gradien
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Protocol, cast, get_args
@@ -67,9 +68,7 @@ def of(*tensors: Tensor | None) -> Code:
     """The code for these inputs."""
     name = choose(*tensors)
     if name == "triton":
-        from mooring.ops import triton
-
-        return cast(Code, triton)
+        return cast(Code, importlib.import_module("mooring.ops.triton"))
     return cast(Code, plain if name == "plain" else tiles)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from functools import cache
-from typing import cast
+from itertools import pairwise
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+
+# What holds the nodes where it is not called x.
+HOLDER = {"write": "key", "read": "query"}
 
 
 @torch.library.custom_op("mooring::count_graphs", mutates_args=())
@@ -21,8 +26,72 @@ def _(index: Tensor) -> int:
     return cast(int, torch.library.get_ctx().new_dynamic_size())
 
 
+class checks:  # noqa: N801 (reads like torch.set_grad_enabled)
+    """Turn checks of values on or off: from here on, or inside a ``with`` block.
+
+    Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights: off, ids out of
+    range and NaN weights go unnoticed, and nothing waits for a device.
+
+    >>> with checks(False):
+    ...     checks_values()
+    False
+    """
+
+    _on = True
+
+    def __init__(self, on: bool) -> None:
+        self._before = checks._on
+        checks._on = on
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        checks._on = self._before
+
+
+def checks_values() -> bool:
+    """Whether values are looked at: never in a traced graph, which must not branch on them."""
+    return checks._on and not torch.compiler.is_compiling()
+
+
+def _has_no_data(tensor: Tensor) -> bool:
+    """A tensor of shapes alone (meta, fake), or one that ``torch.func`` has wrapped."""
+    return tensor.is_meta or type(tensor) is not Tensor
+
+
+def check_tensor(who: str, name: str, tensor: Any) -> None:
+    if isinstance(tensor, Tensor):
+        return
+    if tensor is None:
+        raise TypeError(f"{who}: {name} is None but a tensor was expected. Pass {name}.")
+    raise TypeError(
+        f"{who}: {name} is a {kind(tensor)} but a tensor was expected. Convert it first, e.g. torch.as_tensor({name})."
+    )
+
+
+def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
+    """A whole number, as an ``int``: Python's and numpy's integers are, 2.0, True and tensors are not."""
+    try:
+        if isinstance(count, bool | Tensor):
+            raise TypeError
+        whole = operator.index(count)
+    except TypeError:
+        got = repr(count) if isinstance(count, bool | float | str | None) else f"a {kind(count)}"
+        hint = f"int({name})" if isinstance(count, float | Tensor) else "an int"
+        raise TypeError(f"{who}: {name} is {got} but a whole number was expected. Pass {hint}.") from None
+    if whole < least:
+        raise ValueError(
+            f"{who}: {name} is {whole} but a count was expected. Pass zero or more."
+            if least == 0
+            else f"{who}: {name} is {whole} but at least {least} was expected."
+        )
+    return whole
+
+
 def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
     """``axes`` names what is expected, as in ``"slots heads dim"``."""
+    check_tensor(who, name, tensor)
     if tensor.dim() != len(axes.split()):
         raise ValueError(
             f"{who}: {name} has shape {tuple(tensor.shape)} but [{', '.join(axes.split())}] was expected. "
@@ -32,7 +101,10 @@ def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
 
 def check_floating(who: str, **tensors: Tensor | None) -> None:
     for name, tensor in tensors.items():
-        if tensor is not None and not tensor.is_floating_point():
+        if tensor is None:
+            continue
+        check_tensor(who, name, tensor)
+        if not tensor.is_floating_point():
             raise TypeError(
                 f"{who}: {name} has dtype {short(tensor.dtype)} but a floating one was expected. Pass {name}.float()."
             )
@@ -42,7 +114,8 @@ def check_device(who: str, **tensors: Tensor | None) -> None:
     """All tensors on the device of the first one."""
     present = [(name, tensor) for name, tensor in tensors.items() if tensor is not None]
     first_name, first = present[0]
-    for name, tensor in present[1:]:
+    for name, tensor in present:
+        check_tensor(who, name, tensor)
         if tensor.device != first.device:
             raise ValueError(
                 f"{who}: {name} is on {tensor.device} but {first_name} is on {first.device}. "
@@ -62,6 +135,7 @@ def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None
     """A boolean node mask; floats are refused because NaN has no truth value."""
     if mask is None:
         return
+    check_tensor(who, name, mask)
     if mask.dtype != torch.bool:
         raise TypeError(
             f"{who}: {name} has dtype {short(mask.dtype)} but a node mask is boolean. Pass {name} > 0, or its like."
@@ -69,28 +143,52 @@ def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None
     check_node_vector(who, name, mask, num_nodes)
 
 
-def check_node_vector(who: str, name: str, vector: Tensor, num_nodes: int) -> None:
+def check_node_vector(who: str, name: str, vector: Tensor, num_nodes: int, of: str | None = None) -> None:
+    """One entry for each node of ``of``; if None, of what the caller's user knows the nodes by."""
     if tuple(vector.shape) != (num_nodes,):
         raise ValueError(
-            f"{who}: {name} has shape {tuple(vector.shape)} but x has {num_nodes} nodes. Pass one entry for each node."
+            f"{who}: {name} has shape {tuple(vector.shape)} but {of or HOLDER.get(who, 'x')} has {num_nodes} nodes. "
+            "Pass one entry for each node."
         )
 
 
-def check_log_weight(who: str, log_weight: Tensor | None, num_nodes: int) -> None:
-    """One weight for each node; -inf leaves a node out."""
+def check_log_weight(
+    who: str,
+    log_weight: Tensor | None,
+    num_nodes: int,
+    rows: tuple[int, int] | None = None,
+    *,
+    values: bool = True,
+) -> Tensor | None:
+    """One weight per node, or per node, slot and head: returned as ``[nodes, slots or 1, heads or 1]``.
+
+    Args:
+        rows: slots and heads; None where each node has one weight.
+        values: whether to look at the numbers too, unless value checks are off.
+    """
     if log_weight is None:
-        return
+        return None
+    check_tensor(who, "log_weight", log_weight)
     check_floating(who, log_weight=log_weight)
-    check_node_vector(who, "log_weight", log_weight, num_nodes)
-    if torch.compiler.is_compiling():
-        return
-    wrong = log_weight.isnan() | log_weight.isposinf()
-    if bool(wrong.any()):
-        node = int(wrong.nonzero()[0])
+    if rows is None or log_weight.dim() != 3:
+        check_node_vector(who, "log_weight", log_weight, num_nodes)
+    elif log_weight.size(0) != num_nodes or any(
+        have not in (1, want) for have, want in zip(log_weight.shape[1:], rows, strict=True)
+    ):
         raise ValueError(
-            f"{who}: log_weight is {float(log_weight[node])} at node {node} but it must be finite or -inf. "
-            "Pass the logarithm of a weight, -inf to leave a node out."
+            f"{who}: log_weight has shape {tuple(log_weight.shape)} but [nodes] or [nodes, slots, heads] = "
+            f"{[num_nodes, *rows]} was expected; 1 in place of slots or heads is shared by all."
         )
+    if values and checks_values():
+        wrong = log_weight.isnan() | log_weight.isposinf()
+        if bool(wrong.any()):
+            node = int(wrong.nonzero()[0, 0])
+            got = float(log_weight[wrong][0])
+            raise ValueError(
+                f"{who}: log_weight is {got} at node {node} but it must be finite or -inf. "
+                "Pass the logarithm of a weight, -inf to leave a node out."
+            )
+    return log_weight[:, None, None] if log_weight.dim() == 1 else log_weight
 
 
 def check_index(
@@ -103,8 +201,8 @@ def check_index(
 ) -> int:
     """Check the graph ids and return the number of graphs, which the caller's user knows as ``count_name``."""
     # A compiled graph must not branch on a count that it learns only when it runs.
-    if not torch.compiler.is_compiling() and num_graphs is not None and num_graphs < 0:
-        raise ValueError(f"{who}: {count_name} is {num_graphs} but a count was expected. Pass zero or more.")
+    if not torch.compiler.is_compiling() and num_graphs is not None:
+        num_graphs = check_count(who, count_name, num_graphs, least=0)
     if index is None:
         if num_graphs is not None and num_graphs != 1:
             raise ValueError(
@@ -112,11 +210,9 @@ def check_index(
                 f"Pass {name}, or leave {count_name} out."
             )
         return 1
-    if index.dtype != torch.long:
-        raise TypeError(f"{who}: {name} has dtype {short(index.dtype)} but graph ids are int64. Pass {name}.long().")
-    check_node_vector(who, name, index, num_nodes)
+    check_ids(who, name, index, num_nodes)
     count: int = count_graphs(index) if num_graphs is None else num_graphs
-    if not torch.compiler.is_compiling() and index.numel():
+    if checks_values() and index.numel() and not _has_no_data(index):
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:
             raise ValueError(
@@ -126,11 +222,60 @@ def check_index(
     return count
 
 
-def skip(index: Tensor | None, where: Tensor | None) -> Tensor | None:
-    """The graph ids with -1, which the fast path leaves out, for nodes that do not take part."""
-    if where is None:
-        return index
-    return where.long() - 1 if index is None else torch.where(where, index, -1)
+def check_ptr(
+    who: str,
+    ptr: Tensor,
+    batch: Tensor | None,
+    num_nodes: int | None,
+    num_graphs: int | None,
+    count_name: str = "num_graphs",
+) -> int:
+    """Check the offsets of the graphs, and the ids beside them, and return the number of nodes.
+
+    On an accelerator the numbers are taken on trust: looking at them would wait for the device.
+    """
+    check_tensor(who, "ptr", ptr)
+    if ptr.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{who}: ptr has dtype {short(ptr.dtype)} but int64 or int32 was expected. Pass ptr.long().")
+    if ptr.dim() != 1 or not ptr.numel():
+        raise ValueError(
+            f"{who}: ptr has shape {tuple(ptr.shape)} but [graphs + 1] was expected: where each graph begins, and where "
+            "the last one ends."
+        )
+    if num_graphs is not None and num_graphs != ptr.numel() - 1:
+        raise ValueError(
+            f"{who}: {count_name} is {num_graphs} but ptr has {ptr.numel() - 1} graphs. Leave {count_name} out."
+        )
+    if batch is not None:
+        num_nodes = batch.numel() if num_nodes is None else num_nodes
+        check_ids(who, "batch", batch, num_nodes)
+    looks = checks_values() and ptr.device.type == "cpu" and not _has_no_data(ptr)
+    if num_nodes is None:
+        num_nodes = int(ptr[-1])
+    if looks:
+        offsets = ptr.tolist()
+        if offsets[0] != 0 or offsets[-1] != num_nodes or any(one > other for one, other in pairwise(offsets)):
+            raise ValueError(
+                f"{who}: ptr goes from {offsets[0]} to {offsets[-1]} but must rise from 0 to the number of nodes, "
+                f"{num_nodes}. Pass where each graph begins, and where the last one ends."
+            )
+        count = torch.arange(ptr.numel() - 1)
+        if batch is not None and not torch.equal(batch.long(), count.repeat_interleave(ptr.long().diff())):
+            raise ValueError(
+                f"{who}: batch and ptr disagree on the graph of some node. With ptr the nodes must be sorted by graph; "
+                "leave ptr out if they are not."
+            )
+    return num_nodes
+
+
+def check_ids(who: str, name: str, index: Tensor, num_nodes: int) -> None:
+    """Dtype and shape of the graph ids. Bytes are refused: they index as a mask would."""
+    check_tensor(who, name, index)
+    if index.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"{who}: {name} has dtype {short(index.dtype)} but graph ids are int64 or int32. Pass {name}.long()."
+        )
+    check_node_vector(who, name, index, num_nodes)
 
 
 def short(dtype: torch.dtype) -> str:
@@ -158,3 +303,9 @@ def _memory(device: torch.device) -> int:
     if device.type == "cpu" and hasattr(os, "sysconf"):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 2**44
+
+
+def kind(thing: object) -> str:
+    """The type of a thing as a user would name it: ``list``, ``numpy.ndarray``."""
+    cls = type(thing)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

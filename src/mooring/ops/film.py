@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mooring.ops.layout import TILE
+from mooring.ops import backend, plain, tiles
+from mooring.ops.tiles import layout
 
 _gelu_backward = torch.ops.aten.gelu_backward
 
@@ -37,7 +39,10 @@ def film(
     >>> torch.equal(film(x, zero(3, 5), zero(5, 2), zero(5), zero(4, 5), zero(4)), x)
     True
     """
-    return film_op(x, context, node_weight, node_bias, film_weight, film_bias)
+    inputs = (x, context, node_weight, node_bias, film_weight, film_bias)
+    if backend.choose(*inputs) != "tiles":
+        return plain.film(*inputs)
+    return film_op(*inputs) if torch.compiler.is_compiling() else _Film.apply(*inputs)
 
 
 def _modulation(
@@ -49,26 +54,21 @@ def _modulation(
     return before, hidden, torch.addmm(film_bias, hidden, film_weight.t()).tanh_()
 
 
-@torch.library.custom_op("mooring::film", mutates_args=())
-def film_op(
+def _tiles(x: Tensor) -> Iterator[slice]:
+    return (slice(start, start + layout.TILE) for start in range(0, x.size(0), layout.TILE))
+
+
+def _forward(
     x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
 ) -> Tensor:
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    for rows in (slice(start, start + TILE) for start in range(0, x.size(0), TILE)):
+    for rows in _tiles(x):
         gamma, beta = _modulation(x[rows], context[rows], node_weight, node_bias, film_weight, film_bias)[2].chunk(2, 1)
         torch.addcmul(beta, gamma, x[rows], value=0.5, out=out[rows]).add_(x[rows])
     return out
 
 
-@film_op.register_fake
-def _(
-    x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
-) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.custom_op("mooring::film_backward", mutates_args=())
-def film_backward_op(
+def _backward(
     grad: Tensor,
     x: Tensor,
     context: Tensor,
@@ -80,13 +80,13 @@ def film_backward_op(
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     grad_context = torch.empty_like(context, memory_format=torch.contiguous_format)
     grads = [torch.zeros_like(parameter) for parameter in (node_weight, node_bias, film_weight, film_bias)]
-    for rows in (slice(start, start + TILE) for start in range(0, x.size(0), TILE)):
-        node, slope = x[rows], grad[rows]
+    for rows in _tiles(x):
+        node, grad_out = x[rows], grad[rows]
         before, hidden, bounded = _modulation(node, context[rows], node_weight, node_bias, film_weight, film_bias)
         gamma = bounded[:, : x.size(1)]
-        torch.addcmul(slope, slope, gamma, value=0.5, out=grad_x[rows])
+        torch.addcmul(grad_out, grad_out, gamma, value=0.5, out=grad_x[rows])
         # d tanh = 1 - tanh^2, times what gamma and beta are multiplied by in the output.
-        grad_film = torch.cat([(slope * node).mul_(0.5), slope], dim=1).mul_(bounded.square_().neg_().add_(1.0))
+        grad_film = torch.cat([(grad_out * node).mul_(0.5), grad_out], dim=1).mul_(bounded.square_().neg_().add_(1.0))
         grad_hidden = _gelu_backward(grad_film @ film_weight, before)
         grad_context[rows] = grad_hidden
         grad_x[rows].addmm_(grad_hidden, node_weight)
@@ -97,20 +97,42 @@ def film_backward_op(
     return grad_x, grad_context, grads[0], grads[1], grads[2], grads[3]
 
 
+class _Film(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        return _forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        inputs = ctx.saved_tensors
+        with torch.autocast(grads[0].device.type, enabled=False):
+            if torch.is_grad_enabled():
+                return tuple(tiles.plain_gradients(lambda: (plain.film(*inputs),), inputs, grads))
+            return _backward(grads[0], *inputs)
+
+
+film_op = torch.library.custom_op("mooring::film", _forward, mutates_args=())
+film_backward_op = torch.library.custom_op("mooring::film_backward", _backward, mutates_args=())
+
+
+@film_op.register_fake
+def _(x: Tensor, *others: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
 @film_backward_op.register_fake
-def _(grad: Tensor, x: Tensor, context: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
-    return tuple(
-        torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (x, context, *parameters)
-    )
+def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
 
 
-def _setup(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
     with torch.autocast(grad.device.type, enabled=False):
         return film_backward_op(grad, *ctx.saved_tensors)
 
 
-film_op.register_autograd(_backward, setup_context=_setup)
+film_op.register_autograd(_gradients, setup_context=_save)

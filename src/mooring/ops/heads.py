@@ -21,8 +21,11 @@ def map_heads(
     >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
     [4.0, 4.0, 4.0, 4.0, 4.0]
     """
+    weight = weight.to(x.dtype)
     with torch.autocast(x.device.type, enabled=False):
-        return map_heads_op(x, weight.to(x.dtype))
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+            return map_heads_op(x, weight)
+        return torch.einsum("gmhd,hod->gmho", x, weight)
 
 
 def _rows(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mooring.ops.plan import Plan
-from mooring.ops.state import nothing_as_zero, statistics_dtype
+from mooring.ops.state import nothing_as_zero, statistics_dtype, weightless
 
 # A padded batch takes graphs * largest places. Up to this many per node, batched products beat scattered sums.
 PLACES_PER_NODE = 4
@@ -117,8 +117,8 @@ def _absent(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
     absent = None if where is None else ~where[:, None, None]
     if log_weight is None:
         return absent
-    weightless = log_weight.isneginf().flatten(1).all(dim=1)[:, None, None]
-    return weightless if absent is None else absent | weightless
+    gone = weightless(log_weight)[:, None, None]
+    return gone if absent is None else absent | gone
 
 
 def _zeroed(tensor: Tensor, absent: Tensor | None) -> Tensor:

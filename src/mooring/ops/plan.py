@@ -80,6 +80,19 @@ class Plan:
         """The nodes as ``[graphs, largest]``."""
         return Grid.of(self)
 
+    def pick(self, nodes: Int[Tensor, " picked"]) -> Plan:
+        """The plan of some of the nodes, in the same graphs."""
+        batch = None if self.batch is None else self.batch.index_select(0, nodes)
+        return Plan(nodes.numel(), self.num_graphs, batch, None, self.device)
+
+    @cached_property
+    def occupied(self) -> Occupied | None:
+        """The graphs that have nodes, where most have none; None elsewhere, and in a traced graph."""
+        if self.num_graphs <= max(self.num_nodes, 1) or self.batch is None or not self.is_concrete:
+            return None
+        ids, batch = self.batch.unique(return_inverse=True)
+        return Occupied(Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device), ids, self.num_graphs)
+
     @property
     def is_concrete(self) -> bool:
         """Whether its numbers may be looked at: not while a graph is traced or without data behind it."""
@@ -87,6 +100,25 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_nodes} nodes, {self.num_graphs} graphs, {self.device})"
+
+
+class Occupied(NamedTuple):
+    """Graphs that have nodes, and one more that stands for all those without.
+
+    Args:
+        plan: of these graphs.
+        ids: their ids, without that of the last.
+        num_graphs: how many there are in all.
+    """
+
+    plan: Plan
+    ids: Tensor
+    num_graphs: int
+
+    def spread(self, tensor: Tensor) -> Tensor:
+        """Rows of these graphs -> rows of all graphs."""
+        rows = torch.full((self.num_graphs,), self.ids.numel(), device=self.ids.device)
+        return tensor.index_select(0, rows.index_copy_(0, self.ids, torch.arange(self.ids.numel(), device=rows.device)))
 
 
 class Grid(NamedTuple):
@@ -175,7 +207,7 @@ def make_plan(
                 )
         return batch
     if ptr is not None:
-        num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, of=of, count_name=count_name)
+        num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, count_name)
         count, ptr = ptr.numel() - 1, ptr.long()
         if batch is None:
             batch = torch.arange(count, device=ptr.device).repeat_interleave(ptr.diff(), output_size=num_nodes)

@@ -19,6 +19,12 @@ def nothing_as_zero(log_mass: Tensor) -> Tensor:
     return torch.where(log_mass.isneginf(), 0.0, log_mass)
 
 
+def weightless(log_weight: Tensor) -> Tensor:
+    """``[nodes]``, True where every weight of a node is zero, of ``[nodes]`` or ``[nodes, ...]`` logarithms."""
+    gone = log_weight.isneginf()
+    return gone if gone.dim() == 1 else gone.flatten(1).all(dim=1)
+
+
 class SlotState(NamedTuple):
     r"""What a slot keeps of a set of nodes: ``content`` :math:`\mu` and ``log_mass`` :math:`\log Z`.
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
-from mooring.ops.state import SlotState, nothing_as_zero, statistics_dtype
+from mooring.ops.state import SlotState, nothing_as_zero, statistics_dtype, weightless
 
 
 def write(
@@ -62,10 +62,11 @@ def write(
     checks.check_room("write", "num_graphs", plan.num_graphs, row_bytes, key.device)
     if key.size(1) == value.size(1) == 1:
         folded = query.reshape(1, slots * heads, dim)
-        bias = None if bias is None else bias.reshape(bias.size(0), 1, -1)
+        if bias is not None and bias.shape[1:] != (1, 1):
+            bias = bias.expand(-1, slots, heads).reshape(key.size(0), 1, slots * heads)
     else:
         folded = query.transpose(0, 1).reshape(key.size(1), heads * slots // key.size(1), dim)
-        bias = None if bias is None else bias.transpose(1, 2)
+        bias = None if bias is None else bias.transpose(1, 2)  # [nodes, heads, slots]
     values = None if value is key else value if key.size(1) == value.size(1) == 1 else value.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the statistics.
     with torch.autocast(key.device.type, enabled=False):
@@ -89,7 +90,7 @@ def write_weights(
     bias = None if log_weight is None else log_weight.reshape(key.size(0), *(log_weight.shape[1:] or (1, 1)))
     if bias is not None:
         # A node of weight zero may hold NaN, which must reach neither the weights nor their gradients.
-        key = key.masked_fill(bias.isneginf().flatten(1).all(dim=1)[:, None, None], 0.0)
+        key = key.masked_fill(weightless(bias)[:, None, None], 0.0)
     scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
     if bias is not None:
         scores = scores + bias
@@ -132,4 +133,4 @@ def _check(
     plan = make_plan(
         "write", index, num_nodes=key.size(0), num_graphs=num_graphs, name="index", of="key", device=key.device
     )
-    return plan, checks.check_log_weight("write", log_weight, key.size(0), query.shape[:2], of="key")
+    return plan, checks.check_log_weight("write", log_weight, key.size(0), (query.size(0), query.size(1)))

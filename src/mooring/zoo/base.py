@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_address, check_build, check_input
 from mooring.nn.virtual_node import pooled_mean
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState
 from mooring.zoo.registry import MemorySpec
 
 # How far from a whole number a multiplicity may be, relative to it: float32 logarithms come back to about 1e-6.
@@ -108,22 +108,24 @@ class GlobalModule(nn.Module, ABC):
     def forward(
         self,
         x: Float[Tensor, "nodes channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         sources: Bool[Tensor, " nodes"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, " nodes"] | None = None,
         num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, SlotMemory | None]:
         """As :class:`~mooring.nn.SlotVirtualNode`; the ``state`` of the memory is the mean and log count."""
-        num_graphs = check_input(self, self.channels, x, batch, sources, targets, log_weight, num_graphs)
+        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.uses_address:
             check_address(type(self).__name__, address, x, self.address_channels)
-        index = x.new_zeros(x.size(0), dtype=torch.long) if batch is None else batch
         weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(x.dtype)
-        nodes = Rows(x, index, num_graphs, weight, address if self.uses_address else None)
+        nodes = Rows(x, plan.index, plan.num_graphs, weight, address if self.uses_address else None)
         writes = ~weight.isneginf() if sources is None else sources & ~weight.isneginf()
         writers = nodes if bool(writes.all()) else nodes.pick(writes.nonzero().squeeze(1))
         gathered = self.gather(writers)

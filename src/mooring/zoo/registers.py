@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn import Addresses, SlotWrite
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState
 from mooring.zoo.registry import MemorySpec, register
 from mooring.zoo.slots import SlotRival
 
@@ -46,7 +46,7 @@ class TokenWrite(SlotWrite):
             if name.startswith("token"):
                 nn.init.normal_(parameter)
 
-    def forward(self, x: Tensor, batch: Tensor | None = None, **options: Any) -> SlotState:
+    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         nodes = super().forward(x, batch, **options)
         tokens = super().forward(self.token, address=self.token_address)
         value = torch.zeros_like(tokens.content) if self.silent else tokens.content

@@ -8,6 +8,7 @@ from torch.nn.functional import pad
 
 from mooring import ops
 from mooring.nn import Addresses, SlotRead
+from mooring.ops import Plan
 from mooring.zoo.registry import MemorySpec, register
 from mooring.zoo.slots import SlotRival
 
@@ -52,7 +53,7 @@ class RelayRead(SlotRead):
         self,
         x: Tensor,
         memory: Tensor,
-        batch: Tensor | None = None,
+        batch: Tensor | Plan | None = None,
         *,
         address: Tensor | None = None,
         targets: Tensor | None = None,

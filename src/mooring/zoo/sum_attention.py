@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import reset
 
 from mooring.nn import Addresses, SlotWrite
 from mooring.nn.virtual_node import pooled_mean
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState
 from mooring.zoo.magnitude_update import MagnitudeUpdate
 from mooring.zoo.registry import MemorySpec, register
 from mooring.zoo.slots import SlotRival
@@ -42,7 +42,7 @@ class AdditiveWrite(SlotWrite):
         if hasattr(self, "gate"):
             nn.init.ones_(self.gate)
 
-    def forward(self, x: Tensor, batch: Tensor | None = None, **options: Any) -> SlotState:
+    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         state = super().forward(x, batch, **options)
         options.pop("address", None)
         summed = self.gate * self.lin_value(pooled_mean(x, batch, **options).total.flatten(1).to(x.dtype))
@@ -65,7 +65,7 @@ class ScaledWrite(SlotWrite):
         if hasattr(self, "scale"):
             reset(self.scale)
 
-    def forward(self, x: Tensor, batch: Tensor | None = None, **options: Any) -> SlotState:
+    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         state = super().forward(x, batch, **options)
         options.pop("address", None)
         size = torch.log1p(pooled_mean(x, batch, **options).log_mass.exp()).view(-1, 1).to(x.dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.plan import Plan
-from mooring.ops.state import statistics_dtype
+from mooring.ops.state import statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles
 from mooring.ops.tiles.layout import Layout
 
@@ -51,12 +51,14 @@ class _Write(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, where, content, log_mass = ctx.saved_tensors
+        query, key, value, log_weight, where, content, log_mass = ctx.saved_tensors
+        inputs = (query, key, value, log_weight)
+        found: Sequence[Tensor | None]
         with torch.autocast(content.device.type, enabled=False):
             if torch.is_grad_enabled():
-                found = _plain_gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
+                found = plain_gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
             else:
-                found = write_tiles.backward(*grads, *inputs, content, log_mass, ctx.layout)
+                found = write_tiles.backward(grads[0], grads[1], *inputs, content, log_mass, ctx.layout)
         return (*found, None, None)
 
 
@@ -78,18 +80,18 @@ class _Read(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, where = ctx.saved_tensors
-        options = ctx.groups, ctx.residual
+        query, key, value, where = ctx.saved_tensors
+        inputs, options = (query, key, value), (ctx.groups, ctx.residual)
         found: Sequence[Tensor | None]
-        with torch.autocast(inputs[0].device.type, enabled=False):
+        with torch.autocast(query.device.type, enabled=False):
             if torch.is_grad_enabled():
-                found = _plain_gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
+                found = plain_gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
             else:
                 found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
         return (*found, None, None, None, None)
 
 
-def _plain_gradients(
+def plain_gradients(
     function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
@@ -102,10 +104,10 @@ def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | No
     """The nodes that take part; those of weight zero do not, and are never looked at: they may hold NaN."""
     if log_weight is None:
         return where
-    weightless = log_weight.isneginf().flatten(1).all(dim=1)
-    if not bool(weightless.any()):
+    gone = weightless(log_weight)
+    if not bool(gone.any()):
         return where
-    return ~weightless if where is None else where & ~weightless
+    return ~gone if where is None else where & ~gone
 
 
 def _ids(plan: Plan, where: Tensor | None) -> Tensor | None:

@@ -21,8 +21,10 @@ TILE = 8192
 LARGE = 256
 # One extra tile costs about as much as this many small graphs in a run.
 SMALL_PER_TILE = 6
-# Graphs that share a block differ in size by at most this factor, which bounds the work spent on padding.
-SLACK = 1.25
+# One extra tile costs about as much as this many places of padding.
+TILE_COST = 2048
+# Graphs that share a block differ in size by at most this factor, whatever a tile costs.
+MOST_PADDING = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ class Layout:
         sizes = self.sizes
         starts = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]
         for bucket in _buckets(sizes):
-            smallest, largest = sizes[bucket[0]], sizes[bucket[-1]]
+            smallest, largest = min(sizes[place] for place in bucket), max(sizes[place] for place in bucket)
             alike = smallest == largest and bucket[-1] - bucket[0] + 1 == len(bucket)
             if largest > TILE or (largest >= LARGE and not alike):
                 for place in bucket:
@@ -163,12 +165,28 @@ def _worth_a_loop(sizes: list[int]) -> bool:
 
 
 def _buckets(sizes: list[int]) -> Iterator[list[int]]:
-    """Places by size, ascending, split where padding would exceed ``SLACK``; places ascend within one size."""
-    bucket: list[int] = []
-    for place in sorted(range(len(sizes)), key=sizes.__getitem__):
-        if bucket and sizes[place] > SLACK * sizes[bucket[0]] + 1:
-            yield bucket
-            bucket = []
-        bucket.append(place)
-    if bucket:
-        yield bucket
+    """Places by size, ascending, in the groups that cost least; places ascend within one size.
+
+    A group is padded to its largest graph, and one more group costs ``TILE_COST`` places. There are few sizes below
+    ``LARGE``, so the best split is found by going through all of them; larger ones are not padded.
+    """
+    places: dict[int, list[int]] = {}
+    for place, size in enumerate(sizes):
+        places.setdefault(size, []).append(place)
+    distinct = sorted(places)
+    # best[i]: the least cost of the first i sizes, and where their last group begins.
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end, size in enumerate(distinct, 1):
+        count, cheapest = 0, (float("inf"), 0)
+        for begin in range(end - 1, -1, -1):
+            if begin < end - 1 and (size >= LARGE or size > MOST_PADDING * distinct[begin]):
+                break
+            count += len(places[distinct[begin]])
+            cheapest = min(cheapest, (best[begin][0] + count * size + TILE_COST, begin))
+        best.append(cheapest)
+    groups, end = [], len(distinct)
+    while end:
+        begin = best[end][1]
+        groups.append(sorted(place for size in distinct[begin:end] for place in places[size]))
+        end = begin
+    yield from reversed(groups)

@@ -18,7 +18,7 @@ from torch import Tensor
 from mooring.ops.state import statistics_dtype
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Tile
-from mooring.ops.tiles.write import store, take
+from mooring.ops.tiles.write_tiles import store, take
 
 
 def _weights(queries: Tensor, keys: Tensor, groups: int, tile: Tile) -> Tensor:

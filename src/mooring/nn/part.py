@@ -1,0 +1,50 @@
+"""Which nodes take part, and how the others are kept out of every product: zero times NaN is not zero."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mooring.ops.state import weightless
+
+
+def writers(
+    sources: Bool[Tensor, " nodes"] | None, log_weight: Float[Tensor, "nodes *rows"] | None
+) -> Bool[Tensor, " nodes"] | None:
+    """The nodes that write: sources whose multiplicity is not zero. None means all."""
+    if log_weight is None:
+        writes = sources
+    else:
+        present = ~weightless(log_weight)
+        writes = present if sources is None else present & sources
+    # A traced graph cannot ask.
+    if writes is None or torch.compiler.is_compiling():
+        return writes
+    return None if bool(writes.all()) else writes
+
+
+def readers(
+    x: Float[Tensor, "nodes channels"],
+    address: Float[Tensor, "nodes address_channels"] | None,
+    writes: Bool[Tensor, " nodes"] | None,
+    targets: Bool[Tensor, " nodes"] | None,
+) -> Bool[Tensor, " nodes"] | None:
+    """The nodes that read: targets, less those that do not write and hold NaN or infinity. None means all.
+
+    Such a node has nothing to ask with. Its own output could only be NaN, and so would be the gradients of all that
+    it read, even where no loss looks at it.
+    """
+    if writes is None:
+        return targets
+    sound = writes | x.isfinite().all(dim=-1)
+    if address is not None:
+        sound = sound & (writes | address.isfinite().all(dim=-1))
+    if not torch.compiler.is_compiling() and bool(sound.all()):
+        return targets
+    return sound if targets is None else sound & targets
+
+
+def hide(tensor: Float[Tensor, "nodes width"], seen: Bool[Tensor, " nodes"] | None) -> Float[Tensor, "nodes width"]:
+    """Zero in place of the rows that must not be seen, whatever they hold; their gradient is zero."""
+    return tensor if seen is None else tensor.masked_fill(~seen.unsqueeze(-1), 0.0)
