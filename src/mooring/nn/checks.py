@@ -54,7 +54,7 @@ def check_choice(who: str, name: str, value: Any, options: Sequence[str], otherw
     if isinstance(value, str) and value in options:
         return
     named = [*map(repr, options), *([otherwise] if otherwise else [])]
-    got = repr(value) if isinstance(value, str | int | float | None) else f"a {checks.kind(value)}"
+    got = checks.described(value)
     raise ValueError(f"{who}: {name} is {got} but {', '.join(named[:-1])} or {named[-1]} was expected.")
 
 
@@ -148,5 +148,4 @@ def check_address(who: str, address: Tensor | None, x: Tensor, address_channels:
 
 def _check_real(who: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
-        got = repr(value) if isinstance(value, bool | str | None) else f"a {checks.kind(value)}"
-        raise TypeError(f"{who}: {name} is {got} but a number was expected. Pass a float.")
+        raise TypeError(f"{who}: {name} is {checks.described(value)} but a number was expected. Pass a float.")

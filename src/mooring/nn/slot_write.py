@@ -13,7 +13,7 @@ from mooring.nn.addresses import Addresses
 from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_positive
 from mooring.nn.part import hide, writers
 from mooring.ops import SlotState
-from mooring.ops.checks import count_graphs
+from mooring.ops.checks import check_count, count_graphs
 
 
 def folds_scores(slots: int, heads: int, channels: int) -> bool:
@@ -112,6 +112,8 @@ class SlotWrite(nn.Module):
         check_address(type(self).__name__, address, x, self.address_channels)
         if num_graphs is None:
             num_graphs = 1 if batch is None else count_graphs(batch)
+        elif not torch.compiler.is_compiling():
+            num_graphs = check_count(type(self).__name__, "num_graphs", num_graphs, least=0)
         absorbed = self.folds(x.size(0), num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)

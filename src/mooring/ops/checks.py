@@ -26,11 +26,8 @@ def _(index: Tensor) -> int:
 def check_tensor(who: str, name: str, tensor: Any) -> None:
     if isinstance(tensor, Tensor):
         return
-    if tensor is None:
-        raise TypeError(f"{who}: {name} is None but a tensor was expected. Pass {name}.")
-    raise TypeError(
-        f"{who}: {name} is a {kind(tensor)} but a tensor was expected. Convert it first, e.g. torch.as_tensor({name})."
-    )
+    hint = f"Pass {name}." if tensor is None else f"Convert it first, e.g. torch.as_tensor({name})."
+    raise TypeError(f"{who}: {name} is {described(tensor)} but a tensor was expected. {hint}")
 
 
 def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
@@ -40,9 +37,8 @@ def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
             raise TypeError
         whole = operator.index(count)
     except TypeError:
-        got = repr(count) if isinstance(count, bool | float | str | None) else f"a {kind(count)}"
         hint = f"int({name})" if isinstance(count, float | Tensor) else "an int"
-        raise TypeError(f"{who}: {name} is {got} but a whole number was expected. Pass {hint}.") from None
+        raise TypeError(f"{who}: {name} is {described(count)} but a whole number was expected. Pass {hint}.") from None
     if whole < least:
         raise ValueError(
             f"{who}: {name} is {whole} but a count was expected. Pass zero or more."
@@ -186,7 +182,9 @@ def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def kind(thing: object) -> str:
-    """The type of a thing as a user would name it: ``list``, ``numpy.ndarray``."""
+def described(thing: object) -> str:
+    """A thing as a message names it: words, numbers and None by value, all else by type, as ``a numpy.ndarray``."""
+    if isinstance(thing, str | int | float | None):
+        return repr(thing)
     cls = type(thing)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return f"a {cls.__name__}" if cls.__module__ == "builtins" else f"a {cls.__module__}.{cls.__qualname__}"
