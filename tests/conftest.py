@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# Some virtual machines announce AMX and then refuse its instructions: half-precision products would end the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 import jaxtyping
 import pytest
 import torch

@@ -21,8 +21,8 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 ROOT = Path(__file__).parent.parent
 
-# (TILE, LARGE, SMALL_PER_TILE): graphs cut into several tiles; padded and equal-size blocks of several graphs; one block
-# for everything; runs of graphs of different sizes beside graphs that are cut; one run for everything.
+# (TILE, LARGE, SMALL_PER_TILE): graphs cut into several tiles; padded and equal-size blocks of several graphs; one
+# block for everything; runs of graphs of different sizes beside graphs that are cut; one run for everything.
 TILE_SIZES = [(2, 3, 0), (11, 7, 0), (8192, 1024, 0), (7, 2, 1_000), (8192, 1, 0)]
 
 

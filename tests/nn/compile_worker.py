@@ -38,12 +38,36 @@ def on_a_path(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
     return module(x, torch.stack([nodes[:-1], nodes[1:]]), batch)
 
 
+def left_out(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    """The nodes that do not write hold NaN. They come back so, and nothing else is: here they are zero."""
+    sources, targets = x[:, 0] > 0, x[:, 1] > -1
+    log_weight = x[:, 2].detach().masked_fill(x[:, 3] > 1, float("-inf"))
+    x = x.masked_fill(~sources.unsqueeze(-1), float("nan"))
+    if isinstance(getattr(module, "_orig_mod", module), SlotConv):
+        nodes = torch.arange(x.size(0))
+        edges = torch.stack([nodes[:-1], nodes[1:]])
+        out = module(x, edges, batch, memory_kwargs={"sources": sources, "targets": targets, "log_weight": log_weight})
+    else:
+        out = module(x, batch, sources=sources, targets=targets, log_weight=log_weight)
+    return out.masked_fill(~sources.unsqueeze(-1), 0.0)
+
+
 # Tracing finds breaks and recompilation; two cases go through autograd too, where the ops meet their fake kernels, one
 # of them to the end: inductor, which lowers what it traced, without knowing the number of graphs.
 CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
     "SlotVirtualNode": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), plain, "aot_eager"),
     "SlotVirtualNode, inductor": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), plain, "inductor"),
     "SlotVirtualNode, masked": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), masked, "eager"),
+    "film, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), left_out, "eager"),
+    "residual, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, integrate="residual"), left_out, "eager"),
+    "projected residual, left out": (lambda: SlotVirtualNode(CHANNELS, 13, 2, integrate="residual"), left_out, "eager"),
+    "global film, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, integrate="global_film"), left_out, "eager"),
+    "VirtualNode, left out": (lambda: VirtualNode(CHANNELS, pool="max"), left_out, "eager"),
+    "SlotConv, left out": (
+        lambda: SlotConv(CHANNELS, GINConv(nn.Linear(CHANNELS, CHANNELS)), 3, 2, init_std=0.5),
+        left_out,
+        "eager",
+    ),
     "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "eager"),
     "VirtualNode, max": (lambda: VirtualNode(CHANNELS, pool="max"), plain, "eager"),
     "SlotAggregation": (lambda: SlotAggregation(CHANNELS, 3, 2), plain, "eager"),
@@ -72,6 +96,7 @@ def check(make: Callable[[], nn.Module], call: Call, backend: str) -> int:
         with torch._dynamo.config.patch(error_on_recompile=step >= WARM_UP):
             actual = gradients(compiled, call, x, batch)
         for one, other in zip(actual, gradients(module, call, x, batch), strict=True):
+            assert one.isfinite().all()
             torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
     assert not counters["graph_break"], dict(counters["graph_break"])
     return int(counters["stats"]["unique_graphs"])

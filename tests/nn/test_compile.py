@@ -12,10 +12,12 @@ WORKER = Path(__file__).parent / "compile_worker.py"
 GROUPS = [
     ("SlotVirtualNode", "SlotVirtualNode, masked"),
     ("VirtualNode", "VirtualNode, max", "SlotAggregation", "SlotConv"),
+    ("film, left out", "residual, left out", "projected residual, left out"),
+    ("global film, left out", "VirtualNode, left out", "SlotConv, left out"),
 ]
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=["slots", "others"])
+@pytest.mark.parametrize("names", GROUPS, ids=["slots", "others", "left out of slots", "left out of others"])
 def test_compiles_to_one_graph_for_all_sizes(names: tuple[str, ...]) -> None:
     graphs = json.loads(run_script(WORKER, *names).splitlines()[-1])
     assert list(graphs) == list(names)

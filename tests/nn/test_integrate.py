@@ -1,14 +1,16 @@
 """How a context enters a node: bounded, near the identity at first, and what each form can see."""
 
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from mooring.nn import GlobalFiLM, ResidualAdd, SlotFiLM
+from mooring.nn import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, SlotVirtualNode
 from mooring.nn.integrate import modulate
 from support import assert_close
 
-from modules import CHANNELS, SLOTS, slots  # isort: skip
+from modules import CHANNELS, HEADS, SLOTS, slots  # isort: skip
 
 NODES, HIDDEN = 7, 13
 
@@ -75,3 +77,114 @@ def test_a_module_of_your_own() -> None:
     x = torch.randn(NODES, CHANNELS)
     assert not torch.allclose(module(x), x)
     module.reset_parameters()
+
+
+class Doubled(ResidualAdd):
+    """Adds the context twice over."""
+
+    def forward(self, x, context, memory, batch=None):  # type: ignore[no-untyped-def]
+        return super().forward(x, 2.0 * context, memory, batch)
+
+
+class Renamed(ResidualAdd):
+    """Leaves the call as it is."""
+
+
+def change(integrate: nn.Module, *, absorbed: bool = True) -> Tensor:
+    torch.manual_seed(0)
+    module = slots(integrate=integrate).double()
+    assert module.read is not None
+    module.write.absorbed = module.read.absorbed = absorbed
+    x = torch.randn(NODES, CHANNELS).double()
+    return module(x).detach() - x
+
+
+@pytest.mark.parametrize("absorbed", [True, False])
+def test_what_a_subclass_makes_of_the_residual_is_called(absorbed: bool) -> None:
+    usual = change(ResidualAdd(CHANNELS), absorbed=absorbed)
+    assert float(usual.abs().max()) > 1e-3
+    assert_close(change(Renamed(CHANNELS), absorbed=absorbed), usual)
+    assert_close(change(Doubled(CHANNELS), absorbed=absorbed), 2.0 * usual)
+
+
+def test_hooks_and_a_forward_of_its_own_are_called() -> None:
+    usual = change(ResidualAdd(CHANNELS))
+    hooked = ResidualAdd(CHANNELS)
+    hooked.register_forward_hook(lambda module, given, out: out + 1.0)
+    assert_close(change(hooked), usual + 1.0)
+    patched = ResidualAdd(CHANNELS)
+    patched.forward = lambda x, context, memory, batch=None: x + 3.0  # type: ignore[assignment,method-assign]
+    assert_close(change(patched), torch.full_like(usual, 3.0))
+
+
+def test_the_residual_is_fused_with_the_read_where_its_call_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numerically the same; told apart by whether the context is ever formed."""
+    add = ResidualAdd(CHANNELS)
+    gain = add.residual_gain()
+    assert gain is add.gain
+    assert Renamed(CHANNELS).residual_gain() is not None
+    assert Doubled(CHANNELS).residual_gain() is None
+    module = slots(integrate=add).double()
+    x = torch.randn(NODES, CHANNELS).double()
+    fused = module(x)
+    monkeypatch.setattr(ResidualAdd, "residual_gain", lambda self: None)
+    assert_close(module(x), fused)
+
+
+def test_a_module_of_your_own_may_leave_the_sum_to_the_read() -> None:
+    class Twice(nn.Module):
+        context_channels = CHANNELS
+
+        def residual_gain(self) -> Tensor:
+            return torch.full((CHANNELS,), 2.0).double()
+
+        def forward(self, *_: object) -> Tensor:
+            raise AssertionError("the read adds")
+
+    class Once(Twice):
+        def residual_gain(self) -> Tensor:
+            return torch.ones(CHANNELS).double()
+
+    assert_close(change(Twice()), 2.0 * change(Once()))
+
+
+def test_the_three_are_integrations_and_any_module_is_not() -> None:
+    for module in (SlotFiLM(CHANNELS), ResidualAdd(CHANNELS), GlobalFiLM(CHANNELS, SLOTS)):
+        assert isinstance(module, Integration)
+    assert not isinstance(nn.Linear(CHANNELS, CHANNELS), Integration)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    ("width", "error", "words"),
+    [
+        (None, TypeError, "integrate is a Bare without context_channels"),
+        (-1, ValueError, "context_channels is -1"),
+        (2.0, TypeError, "context_channels is 2.0"),
+    ],
+)
+def test_a_module_that_is_no_integration_is_refused_when_built(width: object, error: type, words: str) -> None:
+    class Bare(nn.Module):
+        pass
+
+    bare: Any = Bare()
+    if width is not None:
+        bare.context_channels = width
+    with pytest.raises(error, match=words) as caught:
+        slots(integrate=bare)
+    assert "SlotVirtualNode" in str(caught.value)
+    assert "Bare" in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "spread"), [("film", 1e-3), ("global_film", 1e-3)])
+def test_the_default_start_is_the_papers_deviation(kind: str, spread: float) -> None:
+    """``app:protocol``: the last weights are drawn with a deviation of 1e-3 and the bias is zero."""
+    lone = [SlotFiLM(101), GlobalFiLM(101, SLOTS)][kind == "global_film"]
+    for film in (lone, SlotVirtualNode(100, SLOTS, integrate=kind).integrate):  # type: ignore[arg-type]
+        assert float(film.lin_film.weight.detach().std()) == pytest.approx(spread, rel=0.1)
+        assert not bool(film.lin_film.bias.any())
+
+
+def test_the_default_gain_of_the_residual_is_a_tenth() -> None:
+    for add in (ResidualAdd(CHANNELS), SlotVirtualNode(CHANNELS, SLOTS, HEADS, integrate="residual").integrate):
+        assert torch.equal(add.gain.detach(), torch.full((CHANNELS,), 0.1))

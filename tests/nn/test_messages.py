@@ -1,11 +1,17 @@
-"""Wrong input, word for word."""
+"""Wrong input: some messages word for word, the words that matter of all others."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch_geometric.nn import GCNConv
 
-from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring import nn as mnn
+from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.ops import SlotState
+from support import assert_close
 
 from modules import ADDRESS, CHANNELS, HEADS, SLOTS  # isort: skip
 
@@ -50,7 +56,7 @@ FORWARD: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"batch": torch.zeros(NODES)},
         TypeError,
-        "SlotVirtualNode: batch has dtype float32 but graph ids are int64. Pass batch.long().",
+        "SlotVirtualNode: batch has dtype float32 but graph ids are int64 or int32. Pass batch.long().",
     ),
     (
         {"batch": torch.zeros(7, dtype=torch.long)},
@@ -126,7 +132,7 @@ BUILD: list[tuple[dict[str, Any], str]] = [
         {"heads": 3},
         "SlotVirtualNode: channels=10 cannot be split over heads=3. Pick heads that divide channels.",
     ),
-    ({"temperature": 0.0}, "SlotVirtualNode: temperature is 0.0 but a positive one was expected."),
+    ({"temperature": 0.0}, "SlotVirtualNode: temperature is 0.0 but a positive, finite one was expected."),
     (
         {"integrate": "concat"},
         "SlotVirtualNode: integrate is 'concat' but 'film', 'residual', 'global_film' or a module was expected.",
@@ -164,3 +170,235 @@ def test_build(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="SlotVirtualNode") as caught:
         SlotVirtualNode(**{**right, **wrong})
     assert str(caught.value) == message
+
+
+NOT_FINITE = [float("nan"), float("inf"), float("-inf")]
+# Not a number at all, and a count that is none: module, what is right of it, what each argument may not be.
+WIDTH = [0, -3, 2.0, True, "4", torch.tensor(2)]
+NUMBER = [*NOT_FINITE, "1", True, [1.0]]
+POSITIVE = [*NUMBER, 0.0, -1.0]
+SHARE = [*NUMBER, 1.0, -0.5]
+SIZES: dict[str, Any] = {"channels": CHANNELS, "slots": SLOTS, "heads": HEADS}
+BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "Addresses": (
+        {"address_channels": ADDRESS, "slots": SLOTS, "heads": HEADS, "dim": 5},
+        {"address_channels": WIDTH, "slots": WIDTH, "heads": WIDTH, "dim": WIDTH, "temperature": POSITIVE},
+    ),
+    "SlotWrite": (SIZES, {"channels": WIDTH, "slots": WIDTH, "heads": [*WIDTH, 3], "temperature": POSITIVE}),
+    "SlotRead": (
+        SIZES,
+        {
+            "channels": WIDTH,
+            "slots": WIDTH,
+            "heads": [*WIDTH, 3],
+            "temperature": POSITIVE,
+            "out_channels": WIDTH,
+        },
+    ),
+    "SlotUpdate": (
+        SIZES,
+        {
+            "channels": WIDTH,
+            "slots": WIDTH,
+            "heads": [*WIDTH, 3],
+            "hidden_channels": WIDTH,
+            "anchor_init": NUMBER,
+            "content_dropout": SHARE,
+            "mass": ["softmax", None],
+            "mass_map": ["mpl", 3],
+        },
+    ),
+    "SlotFiLM": (
+        {"channels": CHANNELS},
+        {"channels": WIDTH, "hidden_channels": WIDTH, "init_std": [*NUMBER, -1e-3]},
+    ),
+    "ResidualAdd": ({"channels": CHANNELS}, {"channels": WIDTH, "init_scale": NUMBER}),
+    "GlobalFiLM": (
+        {"channels": CHANNELS, "slots": SLOTS},
+        {"channels": WIDTH, "slots": WIDTH, "hidden_channels": WIDTH, "init_std": [*NUMBER, -1e-3]},
+    ),
+    "SlotVirtualNode": (
+        SIZES,
+        {
+            "channels": WIDTH,
+            "slots": WIDTH,
+            "heads": [*WIDTH, 3],
+            "temperature": POSITIVE,
+            "address_channels": WIDTH,
+            "hidden_channels": WIDTH,
+            "update_channels": WIDTH,
+            "anchor_init": NUMBER,
+            "init_std": [*NUMBER, -1e-3],
+            "mass": ["softmax"],
+            "integrate": ["flim", None, nn.Linear(CHANNELS, CHANNELS)],
+        },
+    ),
+    "VirtualNode": (
+        {"channels": CHANNELS},
+        {"channels": WIDTH, "copies": WIDTH, "scale": NUMBER, "pool": ["avg", None]},
+    ),
+    "SlotAggregation": (
+        SIZES,
+        {
+            "channels": WIDTH,
+            "slots": WIDTH,
+            "heads": [*WIDTH, 3],
+            "temperature": POSITIVE,
+            "out_channels": WIDTH,
+            "anchor_init": NUMBER,
+            "content_dropout": SHARE,
+            "mass": ["softmax"],
+            "mass_map": ["mpl"],
+        },
+    ),
+    "SlotConv": (
+        {**SIZES, "conv": None},
+        {
+            "channels": WIDTH,
+            "dropout": SHARE,
+            "act": ["rellu", 3],
+            "conv": ["gcn"],
+            "memory": ["slots"],
+        },
+    ),
+}
+BAD_BUILDS = [
+    (module, argument, value)
+    for module, (_, wrong) in BUILDS.items()
+    for argument, values in wrong.items()
+    for value in values
+]
+
+
+def shown(value: Any) -> str:
+    """How a message names a value: numbers and words as they are, other things by their type."""
+    return f"{value!r}" if isinstance(value, bool | int | float | str | None) else f"a {type(value).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("module", "argument", "value"), BAD_BUILDS, ids=[f"{m}-{a}-{shown(v)}" for m, a, v in BAD_BUILDS]
+)
+def test_what_cannot_be_built(module: str, argument: str, value: Any) -> None:
+    right = BUILDS[module][0]
+    build = getattr(mnn, module)
+    build(**right)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        build(**{**right, argument: value})
+    message = str(caught.value)
+    assert message.startswith(f"{module}: "), message
+    assert argument in message
+    if isinstance(value, bool | int | float | str | None):
+        assert str(value) in message
+    else:
+        assert type(value).__name__ in message
+    assert "expected" in message or "Pick heads" in message or "context_channels" in message
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    three = np.int64(SLOTS)
+    module = SlotVirtualNode(CHANNELS, three, HEADS)  # type: ignore[arg-type]
+    assert_close(module(**RIGHT, num_graphs=np.int64(2)), module(**RIGHT, num_graphs=2))
+    with pytest.raises(ValueError, match="num_graphs=1"):
+        module(**RIGHT, num_graphs=np.int32(1))
+
+
+STATE = SlotState(torch.zeros(2, SLOTS, HEADS, CHANNELS // HEADS), torch.zeros(2, SLOTS, HEADS))
+MEMORY = torch.zeros(2, SLOTS, CHANNELS)
+PTR = torch.tensor([0, 2, 5])
+X, IDS = RIGHT["x"], RIGHT["batch"]
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "SlotVirtualNode": (lambda: SlotVirtualNode(**SIZES), RIGHT),
+    "VirtualNode": (lambda: VirtualNode(CHANNELS), RIGHT),
+    "SlotConv": (
+        lambda: SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), SLOTS, HEADS),
+        {**RIGHT, "edge_index": torch.tensor([[0, 1], [1, 0]])},
+    ),
+    "SlotWrite": (lambda: mnn.SlotWrite(**SIZES), RIGHT),
+    "SlotRead": (lambda: mnn.SlotRead(**SIZES), {**RIGHT, "memory": MEMORY}),
+    "SlotUpdate": (lambda: mnn.SlotUpdate(**SIZES), {"state": STATE}),
+    "SlotFiLM": (lambda: mnn.SlotFiLM(CHANNELS), {"x": X, "context": X, "memory": MEMORY, "batch": IDS}),
+    "ResidualAdd": (lambda: mnn.ResidualAdd(CHANNELS), {"x": X, "context": X, "memory": MEMORY, "batch": IDS}),
+    "GlobalFiLM": (lambda: mnn.GlobalFiLM(CHANNELS, SLOTS), {"x": X, "context": None, "memory": MEMORY, "batch": IDS}),
+    "SlotAggregation": (lambda: SlotAggregation(**SIZES), {"x": X, "index": IDS}),
+}
+ROUTED = ("SlotVirtualNode", "VirtualNode", "SlotConv", "SlotWrite", "SlotRead")
+MASKED = ("SlotVirtualNode", "VirtualNode", "SlotWrite")
+COUNTED = ("SlotVirtualNode", "VirtualNode", "SlotWrite")
+BAD_CALLS: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
+    *((name, {"x": [[0.0]]}, TypeError, ["x is a list", "tensor"]) for name in CALLS if name != "SlotUpdate"),
+    *((name, {"x": None}, TypeError, ["x is None", "tensor"]) for name in CALLS if name != "SlotUpdate"),
+    *((name, {"x": X[:, :7]}, ValueError, ["x has width 7", "channels=10"]) for name in CALLS if name != "SlotUpdate"),
+    *(
+        (name, {"x": X.double()}, TypeError, ["x has dtype float64", "float32"])
+        for name in (*ROUTED, "SlotAggregation")
+    ),
+    *(
+        (name, {"batch": IDS.numpy()}, TypeError, ["batch is a numpy.ndarray", "torch.as_tensor(batch)"])
+        for name in ROUTED
+    ),
+    *((name, {"batch": IDS.tolist()}, TypeError, ["batch is a list"]) for name in ROUTED),
+    *((name, {"batch": IDS.byte()}, TypeError, ["batch has dtype uint8", "int64", "batch.long()"]) for name in ROUTED),
+    *((name, {"batch": IDS[:3]}, ValueError, ["batch has shape (3,)", "x has 5 nodes"]) for name in ROUTED),
+    *((name, {"sources": [True] * 5}, TypeError, ["sources is a list"]) for name in MASKED),
+    *((name, {"log_weight": [0.0] * 5}, TypeError, ["log_weight is a list"]) for name in MASKED),
+    *((name, {"num_graphs": 3.0}, TypeError, ["num_graphs is 3.0", "int(num_graphs)"]) for name in COUNTED),
+    *((name, {"num_graphs": True}, TypeError, ["num_graphs is True", "whole number"]) for name in COUNTED),
+    *((name, {"num_graphs": torch.tensor(3)}, TypeError, ["num_graphs is a torch.Tensor", "int("]) for name in COUNTED),
+    *((name, {"num_graphs": -1}, ValueError, ["num_graphs is -1"]) for name in COUNTED),
+    ("SlotConv", {"memory_kwargs": {"sources": [True] * 5}}, TypeError, ["sources is a list"]),
+    ("SlotRead", {"targets": [True] * 5}, TypeError, ["targets is a list"]),
+    ("SlotRead", {"memory": None}, TypeError, ["memory is None"]),
+    ("SlotRead", {"memory": MEMORY[0]}, ValueError, ["memory has shape (3, 10)"]),
+    ("SlotRead", {"memory": MEMORY[:, :2]}, ValueError, ["memory has 2 slots", "slots=3"]),
+    ("SlotUpdate", {"state": [0.0]}, TypeError, ["state is a list", "SlotState"]),
+    ("SlotUpdate", {"state": None}, TypeError, ["state is None", "SlotState"]),
+    ("SlotUpdate", {"state": SlotState(*(s[:, :2] for s in STATE))}, ValueError, ["(2, 2, 2, 5)", "(3, 2, 5)"]),
+    ("SlotFiLM", {"context": X[:, :3]}, ValueError, ["context has shape (5, 3)", "(5, 10)"]),
+    ("ResidualAdd", {"context": None}, TypeError, ["context is None"]),
+    ("SlotAggregation", {"index": IDS.numpy()}, TypeError, ["index is a numpy.ndarray"]),
+    ("SlotAggregation", {"index": None, "ptr": [0, 2, 5]}, TypeError, ["ptr is a list"]),
+    ("SlotAggregation", {"index": None, "ptr": PTR + 1}, ValueError, ["ptr runs from 1 to 6", "0 to 5"]),
+    ("SlotAggregation", {"index": None, "ptr": PTR[:2]}, ValueError, ["ptr runs from 0 to 2", "0 to 5"]),
+    ("SlotAggregation", {"index": None, "ptr": torch.tensor([0, 4, 2, 5])}, ValueError, ["ptr falls from 4 to 2"]),
+    ("SlotAggregation", {"index": None, "ptr": PTR.float()}, TypeError, ["ptr has dtype float32"]),
+    ("SlotAggregation", {"index": None, "ptr": PTR.unsqueeze(0)}, ValueError, ["ptr has shape (1, 3)"]),
+    ("SlotAggregation", {"index": None, "ptr": PTR[:0]}, ValueError, ["ptr has shape (0,)"]),
+    ("SlotAggregation", {"dim_size": 3.0}, TypeError, ["dim_size is 3.0"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "wrong", "error", "words"), BAD_CALLS, ids=[f"{c[0]}-{next(iter(c[1]))}-{c[3][0]}" for c in BAD_CALLS]
+)
+def test_what_cannot_be_called(module: str, wrong: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+    make, right = CALLS[module]
+    make()(**right)
+    with pytest.raises(error) as caught:
+        make()(**{**right, **wrong})
+    assert type(caught.value) is error
+    message = str(caught.value)
+    assert message.startswith(f"{module}: "), message
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize("module", [*ROUTED, "GlobalFiLM", "SlotAggregation"])
+def test_graph_ids_may_be_int32(module: str) -> None:
+    make, right = CALLS[module]
+    built = make().double().eval()
+    generous = {
+        key: torch.randn(tensor.shape).double()
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+        else tensor
+        for key, tensor in right.items()
+    }
+    ids = "index" if module == "SlotAggregation" else "batch"
+    expected, actual = built(**generous), built(**{**generous, ids: IDS.int()})
+    for one, other in zip(actual, expected, strict=True) if isinstance(actual, tuple) else [(actual, expected)]:
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
+def test_every_pool_takes_int32(pool: Any) -> None:
+    module = VirtualNode(CHANNELS, pool=pool)
+    assert torch.equal(module(X, IDS.int(), sources=IDS == 1), module(X, IDS, sources=IDS == 1))

@@ -153,9 +153,9 @@ MESSAGES = [
         "SlotAggregation: index has ids from 0 to 1 but dim_size=1. Number the graphs from 0, or raise dim_size to 2.",
     ),
     (
-        {"index": torch.zeros(5, dtype=torch.int)},
+        {"index": torch.zeros(5)},
         TypeError,
-        "SlotAggregation: index has dtype int32 but graph ids are int64. Pass index.long().",
+        "SlotAggregation: index has dtype float32 but graph ids are int64 or int32. Pass index.long().",
     ),
 ]
 

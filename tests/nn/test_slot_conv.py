@@ -1,5 +1,7 @@
 """A local layer and a memory, called like PyG's GPSConv."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -61,11 +63,37 @@ def test_arguments_reach_the_layer_and_the_memory() -> None:
 
 
 def test_a_memory_of_your_own() -> None:
-    module = layer(None, memory=VirtualNode(CHANNELS, pool="sum"))
-    assert isinstance(module.memory, VirtualNode)
-    with pytest.raises(ValueError, match="SlotConv") as caught:
-        layer(None, memory=VirtualNode(CHANNELS), anchored=False)
-    assert str(caught.value) == "SlotConv: got a memory and ['anchored'] for building one. Pass either."
+    memory = VirtualNode(CHANNELS, pool="sum")
+    module = SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), memory=memory)
+    assert module.memory is memory
+    x = torch.randn(7, CHANNELS)
+    assert module(x, EDGES, BATCH).shape == x.shape
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("options", [{"slots": 3}, {"heads": 2}, {"anchored": False}, {"slots": 3, "temperature": 0.5}])
+def test_a_memory_of_your_own_leaves_nothing_to_build(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="SlotConv: got a memory and") as caught:
+        SlotConv(CHANNELS, None, memory=VirtualNode(CHANNELS), **options)
+    for name, option in options.items():
+        assert f"{name}={option}" in str(caught.value)
+
+
+def test_without_a_memory_of_your_own_slots_are_needed() -> None:
+    with pytest.raises(TypeError, match="SlotConv: slots is missing"):
+        SlotConv(CHANNELS, None)
+    with pytest.raises(TypeError, match="SlotConv: slots is missing"):
+        SlotConv(CHANNELS, None, heads=2)
+
+
+def test_heads_are_four_unless_told() -> None:
+    assert SlotConv(12, None, SLOTS).memory.heads == 4
+    assert SlotConv(12, None, SLOTS, 3).memory.heads == 3
+
+
+def test_a_memory_of_another_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="memory has channels=12 but channels=10"):
+        SlotConv(CHANNELS, None, memory=VirtualNode(12))
 
 
 def test_reset_reaches_layers_inside_a_container() -> None:

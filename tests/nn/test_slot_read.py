@@ -57,4 +57,4 @@ def test_equals_the_equations_by_the_oracle() -> None:
 def test_a_missing_address_is_named() -> None:
     with pytest.raises(ValueError, match="SlotRead") as caught:
         read(addressed=True)(torch.zeros(5, CHANNELS).double(), torch.zeros(1, SLOTS, CHANNELS).double())
-    assert str(caught.value) == "SlotRead: routes by address but got none. Pass address=[nodes, 7]."
+    assert "routes by address (address_channels=7) but got none" in str(caught.value)

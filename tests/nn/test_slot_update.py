@@ -21,8 +21,15 @@ def state(mass: float = 0.0) -> SlotState:
 
 @pytest.mark.parametrize("mass", ["softplus", "log_odds"])
 def test_the_mass_survives_the_normalisation(mass: str) -> None:
+    """It is added behind both LayerNorms: what it adds is what its own map makes of it, at any size."""
     update = SlotUpdate(CHANNELS, SLOTS, HEADS, mass=mass)  # type: ignore[arg-type]
-    assert float((update(state(1.0)) - update(state())).detach().abs().max()) > 1e-3
+    with torch.no_grad():
+        update.anchor_logit.normal_()
+    for parts in ((0.0, 1.0), (0.0, 100.0)):
+        little, much = (state(part) for part in parts)
+        added = update.mass_mlp(update.mass_feature(much)) - update.mass_mlp(update.mass_feature(little))
+        assert float(added.detach().abs().max()) > 1e-3
+        assert_close(update(much) - update(little), added, scale=10.0)
     blind = SlotUpdate(CHANNELS, SLOTS, HEADS, anchored=False)
     assert torch.equal(blind(state(1.0)), blind(state()))
 
@@ -41,6 +48,19 @@ def test_an_empty_set_is_finite(anchored: bool, mass: str, split: bool) -> None:
         assert_finite(log_mass.grad, update.anchor_logit.grad, update.anchor_value.grad)
         features = update.mass_feature(SlotState(content, log_mass))
         assert bool((features == (0.0 if mass == "softplus" else LOG_ODDS_FLOOR)).all())
+
+
+@pytest.mark.parametrize("mass", ["softplus", "log_odds"])
+def test_every_slot_and_head_measures_by_its_own_anchor(mass: str) -> None:
+    """Moving one anchor moves one feature."""
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, mass=mass)  # type: ignore[arg-type]
+    before = update.mass_feature(state()).detach()
+    for slot in range(SLOTS):
+        for head in range(HEADS):
+            with torch.no_grad():
+                update.anchor_logit.zero_()[slot, head] = 1.5
+            moved = (update.mass_feature(state()).detach() != before).all(dim=0)
+            assert moved.nonzero().tolist() == [[slot, head]]
 
 
 def test_private_anchors_tell_empty_slots_apart() -> None:
@@ -90,6 +110,19 @@ def test_hidden_content_leaves_the_mass_of_whole_sets() -> None:
     whole = update.eval()(state())
     assert_close(trained[~hidden], whole[~hidden])
     assert not torch.isclose(whole, mass).all(dim=(1, 2)).any()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.8])
+def test_the_share_of_hidden_sets_is_the_one_asked_for(share: float) -> None:
+    update = SlotUpdate(CHANNELS, SLOTS, HEADS, content_dropout=share)
+    sets = 2000
+    many = SlotState(torch.randn(sets, SLOTS, HEADS, CHANNELS // HEADS), torch.zeros(sets, SLOTS, HEADS))
+    mass = update.mass_mlp(update.mass_feature(many))
+    hidden = torch.isclose(update(many), mass).all(dim=2).all(dim=1)
+    # Five deviations of the binomial share.
+    assert abs(float(hidden.float().mean()) - share) < 5 * (share * (1 - share) / sets) ** 0.5
+    assert torch.equal(hidden, torch.isclose(update.train()(many), mass).all(dim=2).all(dim=1)) is False, "drawn anew"
+    assert not bool(torch.isclose(update.eval()(many), mass).all(dim=2).all(dim=1).any()), "only in training"
 
 
 @pytest.mark.usefixtures("as_users_run_it")

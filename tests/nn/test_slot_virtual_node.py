@@ -86,6 +86,32 @@ def test_slots_start_different_and_stay_so() -> None:
     assert float(gaps.min()) > 1e-2
 
 
+@pytest.mark.parametrize("anchored", [True, False])
+def test_the_memory_is_the_equations_by_hand(anchored: bool) -> None:
+    """``eq:slotread`` with its residual, ``S + mu W_O``, and the mass, if any, after both normalisations."""
+    module = slots(anchored=anchored).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    x = BATCH.randn(BATCH.num_nodes, CHANNELS)
+    _, memory = module(x, BATCH.index(), return_state=True)
+    update, (content, log_mass) = module.update, memory.state
+    if anchored:
+        content = torch.where(log_mass.isneginf().unsqueeze(-1), update.anchor_value, content)
+    u = update.norm_in(module.write.slot + update.lin_out(content.flatten(-2)))
+    expected = update.norm_out(u + update.feed_forward(u))
+    if anchored:
+        assert len(update.anchor_logit.unique()) == SLOTS * HEADS, "every slot and head has an anchor of its own"
+        expected = expected + update.mass_mlp((1 + (log_mass - update.anchor_logit).exp()).log())
+    assert_close(memory.content, expected)
+
+
+def test_with_addresses_the_memory_has_no_slot_states_to_add() -> None:
+    module = build("addressed")
+    _, memory = module(**inputs(BATCH, "addressed"), batch=BATCH.index(), return_state=True)
+    assert_close(memory.content, module.update(memory.state))
+
+
 def test_merge_makes_two_parts_one_memory() -> None:
     """What a process does that holds half of a graph and hears of the other half."""
     batch = Ragged((11,), True, seed=2)

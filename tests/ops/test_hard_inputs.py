@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
+from mooring.ops.backend import Backend
 from support import TILE_SIZES, Ragged, assert_close, assert_finite, tile_sizes, with_gradients
 
 from cases import HEADS, SLOTS, VDIM, read_inputs, write_inputs  # isort: skip
@@ -257,3 +258,17 @@ def test_more_graphs_than_memory_can_hold_are_refused_before_anything_is_allocat
     inputs = torch.zeros(8, 4, 16), torch.zeros(2, 4, 16), torch.zeros(2, 4, 16)
     with pytest.raises(ValueError, match=r"num_graphs is \d+, and 2176 bytes for each graph are .* GiB"):
         ops.write(*inputs, torch.tensor(ids), num_graphs=graphs)
+
+
+@pytest.mark.parametrize("backend", ["tiles", "plain"])
+@pytest.mark.parametrize("size", [1e4, -1e4, 1e30, -1e30])
+def test_gradients_where_the_log_mass_is_too_large_to_hold_its_own_fraction(size: float, backend: Backend) -> None:
+    value = torch.arange(4.0).view(4, 1, 1).requires_grad_()
+    log_weight = torch.full((4,), size)
+    with ops.use_backend(backend):
+        state = ops.write(torch.zeros(1, 1, 1), torch.zeros(4, 1, 1), value, log_weight=log_weight)
+        state.content.sum().backward()
+        weights = ops.write_weights(state, torch.zeros(1, 1, 1), torch.zeros(4, 1, 1), log_weight=log_weight)
+    assert value.grad is not None
+    assert_close(value.grad, torch.full((4, 1, 1), 0.25))
+    assert_close(weights, torch.full((4, 1, 1), 0.25))

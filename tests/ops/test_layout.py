@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops.tiles import layout
 from mooring.ops.plan import Plan
+from mooring.ops.tiles import layout
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Block, Run, Tile
 from support import TILE_SIZES, Ragged, ragged, tile_sizes

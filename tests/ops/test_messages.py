@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -87,15 +88,69 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str]] = [
     ),
     (
         ops.write,
-        {"index": INDEX.int()},
+        {"index": INDEX.float()},
         TypeError,
-        "write: index has dtype int32 but graph ids are int64. Pass index.long().",
+        "write: index has dtype float32 but graph ids are int64 or int32. Pass index.long().",
     ),
     (
         ops.write,
         {"index": INDEX[:7]},
         ValueError,
-        "write: index has shape (7,) but x has 11 nodes. Pass one entry for each node.",
+        "write: index has shape (7,) but key has 11 nodes. Pass one entry for each node.",
+    ),
+    (
+        ops.write,
+        {"log_weight": torch.zeros(7)},
+        ValueError,
+        "write: log_weight has shape (7,) but key has 11 nodes. Pass one entry for each node.",
+    ),
+    (
+        ops.read,
+        {"index": INDEX[:7]},
+        ValueError,
+        "read: index has shape (7,) but query has 11 nodes. Pass one entry for each node.",
+    ),
+    (
+        ops.read,
+        {"where": torch.ones(3, dtype=torch.bool)},
+        ValueError,
+        "read: where has shape (3,) but query has 11 nodes. Pass one entry for each node.",
+    ),
+    (
+        ops.write,
+        {"key": [[0.0]]},
+        TypeError,
+        "write: key is a list but a tensor was expected. Convert it first, e.g. torch.as_tensor(key).",
+    ),
+    (
+        ops.write,
+        {"value": None},
+        TypeError,
+        "write: value is None but a tensor was expected. Pass value.",
+    ),
+    (
+        ops.write,
+        {"index": INDEX.numpy()},
+        TypeError,
+        "write: index is a numpy.ndarray but a tensor was expected. Convert it first, e.g. torch.as_tensor(index).",
+    ),
+    (
+        ops.write,
+        {"num_graphs": 2.0},
+        TypeError,
+        "write: num_graphs is 2.0 but a whole number was expected. Pass int(num_graphs).",
+    ),
+    (
+        ops.write,
+        {"num_graphs": True},
+        TypeError,
+        "write: num_graphs is True but a whole number was expected. Pass an int.",
+    ),
+    (
+        ops.write,
+        {"num_graphs": torch.tensor(2)},
+        TypeError,
+        "write: num_graphs is a torch.Tensor but a whole number was expected. Pass int(num_graphs).",
     ),
     (
         ops.write,
@@ -131,7 +186,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str]] = [
         ops.write,
         {"where": torch.ones(3, dtype=torch.bool)},
         ValueError,
-        "write: where has shape (3,) but x has 11 nodes. Pass one entry for each node.",
+        "write: where has shape (3,) but key has 11 nodes. Pass one entry for each node.",
     ),
     (
         ops.write,
@@ -213,6 +268,20 @@ def test_message(op: Callable[..., Any], wrong: dict[str, Any], error: type[Exce
     with pytest.raises(error) as caught:
         op(**{**right, **wrong})
     assert str(caught.value) == message
+
+
+def test_graph_ids_may_be_int32() -> None:
+    where = INDEX == 1
+    for op, right in ((ops.write, WRITE), (ops.read, READ)):
+        right = {name: torch.randn(t.shape) if t.is_floating_point() else t for name, t in right.items()}
+        for masks in ({}, {"where": where}):
+            expected, actual = op(**right, **masks), op(**{**right, "index": INDEX.int()}, **masks)
+            for one, other in zip(actual, expected, strict=True):
+                assert torch.equal(one, other)
+
+
+def test_a_whole_number_of_numpy_is_a_number_of_graphs() -> None:
+    assert ops.write(**WRITE, num_graphs=np.int64(3)).log_mass.size(0) == 3  # type: ignore[arg-type]
 
 
 def test_merge_of_nothing() -> None:

@@ -102,6 +102,21 @@ def test_merge_of_extreme_masses_stays_finite(size: float) -> None:
     assert_close(merged.log_mass, log_mass + size + math.log(2))
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["light first", "heavy first"])
+@pytest.mark.parametrize("gap", [1e3, 1e4])
+def test_merge_of_masses_far_apart_is_the_heavier_one(gap: float, order: tuple[int, int]) -> None:
+    """Relative to the largest mass: relative to any other, the exponential of the gap overflows."""
+    light, log_mass, heavy, _ = random_states(2, torch.float32)
+    contents, masses = [light, heavy], [log_mass, log_mass + gap]
+    leaves = [tensor.clone().requires_grad_() for at in order for tensor in (contents[at], masses[at])]
+    merged = ops.merge(*pairs(tuple(leaves)))
+    assert_close(merged.content, heavy)
+    assert_close(merged.log_mass, log_mass + gap)
+    grads = torch.autograd.grad(merged.content.sum() + merged.log_mass.sum(), leaves)
+    assert_finite(*grads)
+    assert_close(grads[2 * order.index(1)], torch.ones_like(heavy))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_anchored_equals_the_oracle(dtype: torch.dtype) -> None:
     logit, value = torch.randn(SLOTS, HEADS, dtype=dtype), torch.randn(SLOTS, HEADS, VDIM, dtype=dtype)

@@ -55,7 +55,7 @@ def check_choice(who: str, name: str, value: Any, options: Sequence[str], otherw
     if isinstance(value, str) and value in options:
         return
     named = [*map(repr, options), *([otherwise] if otherwise else [])]
-    got = repr(value) if isinstance(value, str | int | float | None) else f"a {checks.kind(value)}"
+    got = checks.described(value)
     raise ValueError(f"{who}: {name} is {got} but {', '.join(named[:-1])} or {named[-1]} was expected.")
 
 
@@ -86,7 +86,9 @@ def check_input(
         if batch is not None or ptr is not None:
             raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
         if not isinstance(plan, Plan):
-            raise TypeError(f"{who}: plan is a {checks.kind(plan)} but a Plan was expected. Make it by ops.plan(batch).")
+            raise TypeError(
+                f"{who}: plan is {checks.described(plan)} but a Plan was expected. Make it by ops.plan(batch)."
+            )
         batch = plan
     found = make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
     checks.check_room(who, "num_graphs", found.num_graphs, channels * x.element_size(), x.device)
@@ -167,5 +169,4 @@ def check_address(who: str, address: Tensor | None, x: Tensor, address_channels:
 
 def _check_real(who: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
-        got = repr(value) if isinstance(value, bool | str | None) else f"a {checks.kind(value)}"
-        raise TypeError(f"{who}: {name} is {got} but a number was expected. Pass a float.")
+        raise TypeError(f"{who}: {name} is {checks.described(value)} but a number was expected. Pass a float.")

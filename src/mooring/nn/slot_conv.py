@@ -63,7 +63,7 @@ class SlotConv(nn.Module):
         check_share(who, "dropout", dropout)
         for name, module in (("conv", conv), ("memory", memory)):
             if module is not None and not isinstance(module, nn.Module):
-                raise TypeError(f"{who}: {name} is a {checks.kind(module)} but an nn.Module or None was expected.")
+                raise TypeError(f"{who}: {name} is {checks.described(module)} but an nn.Module or None was expected.")
         self.channels = channels
         self.conv: Any = conv
         self.memory: Any = _memory(who, memory, channels, {"slots": slots, "heads": heads, **kwargs})
@@ -138,5 +138,7 @@ def _activation(who: str, act: Any) -> nn.Module:
             f"{who}: act is {act!r} but the name of an activation in torch.nn was expected, e.g. 'relu' or 'gelu'."
         ) from error
     if not isinstance(module, nn.Module):
-        raise TypeError(f"{who}: act is a {checks.kind(act)} but the name of an activation was expected, e.g. 'relu'.")
+        raise TypeError(
+            f"{who}: act is {checks.described(act)} but the name of an activation was expected, e.g. 'relu'."
+        )
     return module

@@ -128,7 +128,7 @@ class SlotUpdate(nn.Module):
         who = type(self).__name__
         if not isinstance(state, SlotState):
             raise TypeError(
-                f"{who}: state is a {checks.kind(state)} but a SlotState was expected. Pass what a write gives."
+                f"{who}: state is {checks.described(state)} but a SlotState was expected. Pass what a write gives."
             )
         if tuple(state.content.shape[1:]) != self.state_shape or state.log_mass.shape != state.content.shape[:-1]:
             raise ValueError(

@@ -184,7 +184,12 @@ class SlotVirtualNode(nn.Module):
         )
         check_address(type(self).__name__, address, x, self.address_channels)
         if self.merge is None and plan.occupied is not None:
-            given: dict[str, Any] = {"address": address, "sources": sources, "targets": targets, "log_weight": log_weight}
+            given: dict[str, Any] = {
+                "address": address,
+                "sources": sources,
+                "targets": targets,
+                "log_weight": log_weight,
+            }
             found: Any = self.forward(x, plan.occupied.plan, return_state=return_state, **given)
             return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
         writes = writers(sources, log_weight)

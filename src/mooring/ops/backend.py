@@ -1,8 +1,8 @@
 """Which code computes an op: the one place where that is decided.
 
-- ``"tiles"`` (:mod:`mooring.ops.tiles`): no padding to the largest graph and memory that does not grow with the nodes,
-  with a backward of its own. The default on a CPU.
-- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. Taken where the data cannot be looked at (export, fake and
+- ``"tiles"`` (:mod:`mooring.ops.tiles`): no padding to the largest graph, memory that does not grow with the nodes, and
+  a backward of its own. The default on a CPU.
+- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. Taken where the data cannot be looked at (export, fake or
   meta tensors), where PyTorch's own derivatives are wanted (forward mode, ``torch.func``), and on other devices.
 - ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU.
 
@@ -27,7 +27,7 @@ Backend = Literal["tiles", "plain", "triton"]
 _forced: Backend | None = None
 
 
-class use_backend:  # noqa: N801 (reads like torch.set_grad_enabled)
+class use_backend:
     """Compute every op with one back end: from here on, or inside a ``with`` block. None chooses by device and shape.
 
     >>> with use_backend("plain"):

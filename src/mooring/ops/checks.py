@@ -26,7 +26,7 @@ def _(index: Tensor) -> int:
     return cast(int, torch.library.get_ctx().new_dynamic_size())
 
 
-class checks:  # noqa: N801 (reads like torch.set_grad_enabled)
+class checks:
     """Turn checks of values on or off: from here on, or inside a ``with`` block.
 
     Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights: off, ids out of
@@ -63,11 +63,8 @@ def _has_no_data(tensor: Tensor) -> bool:
 def check_tensor(who: str, name: str, tensor: Any) -> None:
     if isinstance(tensor, Tensor):
         return
-    if tensor is None:
-        raise TypeError(f"{who}: {name} is None but a tensor was expected. Pass {name}.")
-    raise TypeError(
-        f"{who}: {name} is a {kind(tensor)} but a tensor was expected. Convert it first, e.g. torch.as_tensor({name})."
-    )
+    hint = f"Pass {name}." if tensor is None else f"Convert it first, e.g. torch.as_tensor({name})."
+    raise TypeError(f"{who}: {name} is {described(tensor)} but a tensor was expected. {hint}")
 
 
 def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
@@ -77,9 +74,8 @@ def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
             raise TypeError
         whole = operator.index(count)
     except TypeError:
-        got = repr(count) if isinstance(count, bool | float | str | None) else f"a {kind(count)}"
         hint = f"int({name})" if isinstance(count, float | Tensor) else "an int"
-        raise TypeError(f"{who}: {name} is {got} but a whole number was expected. Pass {hint}.") from None
+        raise TypeError(f"{who}: {name} is {described(count)} but a whole number was expected. Pass {hint}.") from None
     if whole < least:
         raise ValueError(
             f"{who}: {name} is {whole} but a count was expected. Pass zero or more."
@@ -239,8 +235,8 @@ def check_ptr(
         raise TypeError(f"{who}: ptr has dtype {short(ptr.dtype)} but int64 or int32 was expected. Pass ptr.long().")
     if ptr.dim() != 1 or not ptr.numel():
         raise ValueError(
-            f"{who}: ptr has shape {tuple(ptr.shape)} but [graphs + 1] was expected: where each graph begins, and where "
-            "the last one ends."
+            f"{who}: ptr has shape {tuple(ptr.shape)} but [graphs + 1] was expected: where each graph begins, and "
+            "where the last one ends."
         )
     if num_graphs is not None and num_graphs != ptr.numel() - 1:
         raise ValueError(
@@ -254,11 +250,14 @@ def check_ptr(
         num_nodes = int(ptr[-1])
     if looks:
         offsets = ptr.tolist()
-        if offsets[0] != 0 or offsets[-1] != num_nodes or any(one > other for one, other in pairwise(offsets)):
+        if offsets[0] != 0 or offsets[-1] != num_nodes:
             raise ValueError(
-                f"{who}: ptr goes from {offsets[0]} to {offsets[-1]} but must rise from 0 to the number of nodes, "
-                f"{num_nodes}. Pass where each graph begins, and where the last one ends."
+                f"{who}: ptr runs from {offsets[0]} to {offsets[-1]} but from 0 to {num_nodes}, the number of nodes, "
+                "was expected. Pass where each graph begins, and where the last one ends."
             )
+        for one, other in pairwise(offsets):
+            if one > other:
+                raise ValueError(f"{who}: ptr falls from {one} to {other} but it must rise. Sort the nodes by graph.")
         count = torch.arange(ptr.numel() - 1)
         if batch is not None and not torch.equal(batch.long(), count.repeat_interleave(ptr.long().diff())):
             raise ValueError(
@@ -305,7 +304,9 @@ def _memory(device: torch.device) -> int:
     return 2**44
 
 
-def kind(thing: object) -> str:
-    """The type of a thing as a user would name it: ``list``, ``numpy.ndarray``."""
+def described(thing: object) -> str:
+    """A thing as a message names it: words, numbers and None by value, all else by type, as ``a numpy.ndarray``."""
+    if isinstance(thing, str | int | float | None):
+        return repr(thing)
     cls = type(thing)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return f"a {cls.__name__}" if cls.__module__ == "builtins" else f"a {cls.__module__}.{cls.__qualname__}"

@@ -1,7 +1,7 @@
 """The plain back end: the ops as a few PyTorch calls, with nothing of our own between them and autograd.
 
-Differentiable to any order and in forward mode, vectorised by ``vmap``, traced by ``torch.export``, and at home on every
-device. Where the sizes of the graphs may be looked at, the batch is padded and each step is one batched product;
+Differentiable to any order and in forward mode, vectorised by ``vmap``, traced by ``torch.export``, and at home on
+every device. Where the sizes of the graphs may be looked at, the batch is padded and each step is one batched product;
 elsewhere sums over graphs are scattered, which needs no look at the data but room for ``nodes * rows * width`` numbers.
 
 Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key
@@ -23,7 +23,7 @@ PLACES_PER_NODE = 4
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; ``value=None`` takes the keys."""
+    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; without values, keys are."""
     dtype = statistics_dtype(key.dtype)
     absent = _absent(log_weight, where)
     key = _zeroed(key.to(dtype), absent)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -14,6 +13,14 @@ from torch import Tensor
 from mooring.ops import checks
 
 Kept = TypeVar("Kept")
+
+if TYPE_CHECKING:
+    from functools import cached_property as kept
+else:
+
+    def kept(compute):
+        """A property that a plan computes once. Python's own takes a lock, which a traced graph cannot."""
+        return property(lambda plan: plan.keep(compute.__name__, lambda: compute(plan)), doc=compute.__doc__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,21 +50,21 @@ class Plan:
             self._kept[name] = make()
         return self._kept[name]
 
-    @cached_property
+    @kept
     def index(self) -> Int[Tensor, " nodes"]:
         """Graph id of each node; zeros where all nodes are one graph."""
         if self.batch is not None:
             return self.batch
         return torch.zeros(self.num_nodes, dtype=torch.long, device=self.device)
 
-    @cached_property
+    @kept
     def order(self) -> Int[Tensor, " nodes"] | None:
         """Node ids sorted by graph; None where they are sorted already."""
         if self.batch is None or self.ptr is not None or bool((self.batch[1:] >= self.batch[:-1]).all()):
             return None
         return self.batch.argsort(stable=True)
 
-    @cached_property
+    @kept
     def offsets(self) -> Int[Tensor, " offsets"]:
         """Where each graph begins among the sorted nodes, and where the last one ends, ``[graphs + 1]``."""
         if self.ptr is not None:
@@ -65,17 +72,17 @@ class Plan:
         counts = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=self.device)
         return counts.scatter_add_(0, self.index + 1, torch.ones_like(self.index)).cumsum(0)
 
-    @cached_property
+    @kept
     def sizes(self) -> Int[Tensor, " graphs"]:
         """Nodes of each graph."""
         return self.offsets.diff()
 
-    @cached_property
+    @kept
     def largest(self) -> int:
         """Nodes of the largest graph, on the host."""
         return max(self.sizes.tolist(), default=0)
 
-    @cached_property
+    @kept
     def grid(self) -> Grid:
         """The nodes as ``[graphs, largest]``."""
         return Grid.of(self)
@@ -85,10 +92,10 @@ class Plan:
         batch = None if self.batch is None else self.batch.index_select(0, nodes)
         return Plan(nodes.numel(), self.num_graphs, batch, None, self.device)
 
-    @cached_property
+    @kept
     def occupied(self) -> Occupied | None:
         """The graphs that have nodes, where most have none; None elsewhere, and in a traced graph."""
-        if self.num_graphs <= max(self.num_nodes, 1) or self.batch is None or not self.is_concrete:
+        if not self.is_concrete or self.batch is None or self.num_graphs <= self.num_nodes + 1:
             return None
         ids, batch = self.batch.unique(return_inverse=True)
         return Occupied(Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device), ids, self.num_graphs)
@@ -153,7 +160,9 @@ class Grid(NamedTuple):
         if self.nodes is None or self.padding is None:
             return tensor.unsqueeze(0)
         padding = self.padding.view(*self.padding.shape, *(1 for _ in tensor.shape[1:]))
-        return tensor.index_select(0, self.nodes).view(*self.padding.shape, *tensor.shape[1:]).masked_fill(padding, value)
+        return (
+            tensor.index_select(0, self.nodes).view(*self.padding.shape, *tensor.shape[1:]).masked_fill(padding, value)
+        )
 
     def pick(self, blocks: Tensor) -> Tensor:
         """``[graphs, largest, ...]`` -> ``[nodes, ...]``."""

@@ -95,8 +95,14 @@ def write_weights(
     if bias is not None:
         scores = scores + bias
     index = index.batch if isinstance(index, Plan) else index
-    mass = state.log_mass[index] if index is not None else state.log_mass
-    return (scores - nothing_as_zero(mass)).exp()
+    if index is None:
+        weights = (scores - nothing_as_zero(state.log_mass)).exp()
+        total = weights.sum(dim=0, keepdim=True)
+    else:
+        weights = (scores - nothing_as_zero(state.log_mass).index_select(0, index)).exp()
+        total = torch.zeros_like(state.log_mass).index_add(0, index, weights).index_select(0, index)
+    # One already, but for what a huge log-mass has lost to rounding.
+    return weights / torch.where(total == 0, 1.0, total)
 
 
 def _check(

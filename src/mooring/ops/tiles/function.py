@@ -1,4 +1,4 @@
-"""The tiles as differentiable functions: eager ones that share a plan's layout, and registered ops for traced graphs."""
+"""The tiles as differentiable functions: eager ones that share a plan's layout, registered ops for traced graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(
 ) -> tuple[Tensor, Tensor]:
     """As :func:`mooring.ops.plain.write`."""
     if torch.compiler.is_compiling():
-        return write_op(query, key, value, log_weight, _ids(plan, where), plan.num_graphs)
+        return write_op(query, key, value, log_weight, _ids(plan, where), plan.num_graphs)[:2]
     return _Write.apply(query, key, value, log_weight, plan, _taking_part(log_weight, where))
 
 
@@ -45,20 +45,21 @@ class _Write(torch.autograd.Function):
         where: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         ctx.plan, ctx.layout = plan, Layout.of(plan, where)
-        content, log_mass = write_tiles.forward(query, key, value, log_weight, ctx.layout, plan.num_graphs)
-        ctx.save_for_backward(query, key, value, log_weight, where, content, log_mass)
+        found = write_tiles.forward(query, key, value, log_weight, ctx.layout, plan.num_graphs)
+        content, log_mass, tops, rests = found
+        ctx.save_for_backward(query, key, value, log_weight, where, content, tops, rests)
         return content, log_mass
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, log_weight, where, content, log_mass = ctx.saved_tensors
+        query, key, value, log_weight, where, content, tops, rests = ctx.saved_tensors
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
         with torch.autocast(content.device.type, enabled=False):
             if torch.is_grad_enabled():
                 found = plain_gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
             else:
-                found = write_tiles.backward(grads[0], grads[1], *inputs, content, log_mass, ctx.layout)
+                found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout)
         return (*found, None, None)
 
 
@@ -129,7 +130,7 @@ def _layout(num_nodes: int, num_graphs: int, ids: Tensor | None, log_weight: Ten
 @torch.library.custom_op("mooring::write", mutates_args=())
 def write_op(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ids: Tensor | None, num_graphs: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     layout = _layout(key.size(0), num_graphs, ids, log_weight, key)
     return write_tiles.forward(query, key, value, log_weight, layout, num_graphs)
 
@@ -137,11 +138,12 @@ def write_op(
 @write_op.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ids: Tensor | None, num_graphs: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dtype = statistics_dtype(key.dtype)
     parts, rows, width = write_tiles.content_axes(query, key, value)
     shape = (num_graphs, rows, parts)
-    return key.new_empty((*shape, width), dtype=dtype), key.new_empty(shape, dtype=dtype)
+    masses = [key.new_empty(shape, dtype=dtype) for _ in range(3)]
+    return key.new_empty((*shape, width), dtype=dtype), masses[0], masses[1], masses[2]
 
 
 @torch.library.custom_op("mooring::write_backward", mutates_args=())
@@ -154,11 +156,12 @@ def write_backward_op(
     log_weight: Tensor | None,
     ids: Tensor | None,
     content: Tensor,
-    log_mass: Tensor,
+    tops: Tensor,
+    rests: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     layout = _layout(key.size(0), content.size(0), ids, log_weight, key)
     found = write_tiles.backward(
-        grad_content, grad_log_mass, query, key, value, log_weight, content, log_mass, layout
+        grad_content, grad_log_mass, query, key, value, log_weight, content, tops, rests, layout
     )
     return found[0], found[1], _or_nothing(found[2], key), _or_nothing(found[3], key)
 
@@ -173,7 +176,8 @@ def _(
     log_weight: Tensor | None,
     ids: Tensor | None,
     content: Tensor,
-    log_mass: Tensor,
+    tops: Tensor,
+    rests: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     blank = [None if one is None else torch.empty_like(one) for one in (value, log_weight)]
     return torch.empty_like(query), torch.empty_like(key), _or_nothing(blank[0], key), _or_nothing(blank[1], key)
@@ -209,15 +213,18 @@ def _(
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
 
 
-def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:5], *output)
+def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    content, _, tops, rests = output
+    ctx.save_for_backward(*inputs[:5], content, tops, rests)
 
 
 def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
     with torch.autocast(saved[1].device.type, enabled=False):
-        grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(*grads, *saved)
-    none = [None if given is None else grad for given, grad in zip(saved[2:4], (grad_value, grad_log_weight), strict=True)]
+        grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(*grads[:2], *saved)
+    none = [
+        None if given is None else grad for given, grad in zip(saved[2:4], (grad_value, grad_log_weight), strict=True)
+    ]
     return grad_query, grad_key, *none, None, None
 
 
