@@ -69,5 +69,5 @@ def test_a_near_miss_is_suggested() -> None:
 
 def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    with pytest.raises(ValueError, match="'gmt' is registered already"):
+    with pytest.raises(ValueError, match="'gmt' is already registered"):
         zoo.register("gmt", title="another", paper="2026")(lambda spec: None)

@@ -202,8 +202,8 @@ CHAPTERS = (
     Chapter(
         "verify",
         "The theorems, executed",
-        "Every claim of the paper is run as a numerical check, and every check is run again on something that must "
-        "fail it.",
+        "The paper's theorems, propositions and corollary as numerical checks; every check is run again on something "
+        "that must fail it.",
         "mooring verify",
         _theory,
     ),

@@ -134,7 +134,7 @@ def _leak_series(generator: torch.Generator) -> Series:
 
 
 def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.Generator) -> Evidence:
-    """Binary and spherical codebooks of margin 1/2 exist in so many dimensions. ``instances`` is the largest log2 M."""
+    """Binary and spherical codebooks of margin 1/2 exist in ``dims(M)`` dimensions, for log2 M to ``instances``."""
     sizes = [2**exponent for exponent in range(1, instances + 1)]
     draws: tuple[Draw, ...] = (binary, spherical)
     worst = min(margin(separated(slots, dims(slots), draw, generator)) for slots in sizes for draw in draws)

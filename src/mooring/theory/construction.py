@@ -108,7 +108,7 @@ SAMPLED = ((30, 7, 1), (101, 10, 4), (256, 16, 8), (499, 499, 3), (1000, 32, 8),
 
 
 def check_construction(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every permutation of small sets and ``instances`` random ones of each larger set are recovered in full."""
+    """Every permutation of small sets, and ``instances`` random ones of each larger set, are recovered in full."""
     examined, worst, distinct, overhead = 0, 0.0, 0, 0.0
     for n, slots, bits in (*ENUMERATED, *SAMPLED):
         table = build(n, slots, bits)

@@ -1,4 +1,4 @@
-"""Every rival global module behind one interface: the ``forward`` of :class:`mooring.nn.SlotVirtualNode`."""
+"""Rival global modules behind one interface: the ``forward`` of :class:`mooring.nn.SlotVirtualNode`."""
 
 # Importing a file registers its modules; the order here is the order of ``names()``.
 # isort: off

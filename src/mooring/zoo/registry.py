@@ -20,14 +20,14 @@ from mooring.nn.slot_update import MassFeature
 
 @dataclass(frozen=True)
 class MemorySpec:
-    """What a task asks of a global module; a module uses what it has a use for.
+    """What a task asks of a global module; a module ignores what it does not need.
 
     Args:
         channels: width of the node features, in and out.
         slots, heads, temperature, address_channels, init_std, mass, anchor_init: as in
             :class:`~mooring.nn.SlotVirtualNode`.
         hidden_channels: hidden width of a module's own MLPs; None leaves it to the module. :func:`mooring.zoo.matched`
-            turns this knob.
+            sets it.
     """
 
     channels: int
@@ -46,7 +46,7 @@ Builder = Callable[[MemorySpec], nn.Module | None]
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered module: its name, what it is in a few words, where it is from, and how to build it."""
+    """A registered module: its name, a short title, its paper, and how to build it."""
 
     name: str
     title: str
@@ -62,7 +62,7 @@ def register(name: str, *, title: str, paper: str) -> Callable[[Builder], Builde
 
     def add(build: Builder) -> Builder:
         if name in _ENTRIES:
-            raise ValueError(f"zoo: {name!r} is registered already. Pick another name.")
+            raise ValueError(f"zoo: {name!r} is already registered. Pick another name.")
         _ENTRIES[name] = Entry(name, title, paper, build)
         return build
 

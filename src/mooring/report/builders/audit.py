@@ -24,7 +24,7 @@ def cards(records: Records) -> Table:
     """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
     notes = (
         "Marked cells are broken invariants: the module gives wrong or unstable answers there. The others are limits "
-        "to know.",
+        "to be aware of.",
     )
     return _matrix(records, "audit", "Audit cards", False, notes)
 

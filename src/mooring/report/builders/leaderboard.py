@@ -12,9 +12,9 @@ from mooring.report.records import Record, Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
 TASK, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# The module that others are measured against, and the bench record that holds what they cost.
+# The module that others are compared with, and the bench record that holds their costs.
 REFERENCE, COSTS = "anchored", "zoo"
-# The preset of a sweep, which is drawn and not ranked.
+# The preset of a sweep, which is drawn but not ranked.
 WIDTH = "width"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
@@ -45,8 +45,9 @@ def leaderboard(records: Records, preset: str) -> Table:
         Column("Seeds"),
     )
     notes = (
-        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds (those of Two-Radius are counted in the "
-        "last column). Each module has, for each task, the learning rate that did best on validation graphs.",
+        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds (the last column counts those of "
+        "Two-Radius). Each module has, for each task, the learning rate that did better on validation graphs at the "
+        "first seed.",
     )
     return Table("leaderboard", f"Every module, preset {preset}", columns, tuple(rows), notes)
 
@@ -83,9 +84,9 @@ def costs(records: Records, preset: str) -> Table | None:
         Column("Rate"),
     )
     notes = (
-        "Time of a forward and backward over one graph as a multiple of the anchored module's in the same run; extra "
-        "memory of it over the size of input, output and input gradient. Modules as they are built by default here; "
-        "parameters and learning rate are those of the leaderboard, where budgets are equal.",
+        "Time of a forward and backward pass over one graph as a multiple of the anchored module's in the same run, "
+        "and its extra memory over the size of input, output and input gradient. Both are of modules as built by "
+        "default; parameters and learning rate are those of the leaderboard, where budgets are matched.",
         f"Measured on {bench.find('machine')}.",
     )
     return Table("leaderboard-costs", "What every module costs", columns, tuple(rows), notes)
@@ -108,7 +109,7 @@ def _of_zoo(card: Record) -> bool:
 
 
 def _at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
-    """For each model the configuration that was carried on to most seeds; of several, the best one."""
+    """For each model the configuration that was run at most seeds; of several, the best one."""
     chosen: dict[str, Group] = {}
     for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
         chosen[item.model] = item

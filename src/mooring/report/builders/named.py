@@ -1,4 +1,4 @@
-"""The tables README and docs can ask for by name, and what they may say about which."""
+"""The tables that README and docs can ask for by name, with their options."""
 
 from __future__ import annotations
 

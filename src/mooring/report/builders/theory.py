@@ -12,7 +12,7 @@ def claims(records: Records) -> list[Record]:
 
 
 def checks(records: Records) -> Table:
-    """One row a label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+    """One row per label: what is claimed, whether it held, by what margin, and whether the control was caught."""
     rows = []
     alarms = set()
     for place, claim in enumerate(claims(records)):

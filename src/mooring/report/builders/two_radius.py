@@ -35,8 +35,7 @@ def accuracy(records: Records, preset: str) -> Table:
     notes = [
         f"Accuracy in %{interval(groups)}, at the epoch with the best Both.",
         f"Guessing gives {100 * chance.label:.1f} / {100 * chance.count:.1f} / {100 * chance.both:.1f}; a model that "
-        f"knows "
-        f"every base count but not the scale tops out at {100 * chance.blind:.1f} on Count.",
+        f"knows every base count but not the scale reaches at most {100 * chance.blind:.1f} on Count on average.",
         *differences(groups),
     ]
     return Table("two-radius", f"Counted Two-Radius, preset {preset}", columns, tuple(rows), tuple(notes))
@@ -69,8 +68,8 @@ def diagnostics(records: Records, preset: str) -> Table:
         Column("Seconds"),
     )
     notes = (
-        "Means over seeds, accuracies in %. Fresh graphs had no say in which epoch was selected. Graphs: share of "
-        "graphs with every target right.",
+        "Means over seeds, accuracies in %. Fresh graphs were not used to select the epoch. Graphs: share of graphs "
+        "with every target right.",
         "State change: largest difference of the global state from its r = 1 state, over scales and seeds.",
     )
     return Table("two-radius-diagnostics", f"Diagnostics, preset {preset}", columns, tuple(rows), notes)

@@ -10,7 +10,7 @@ from mooring.report.groups import Group
 
 @styled
 def calibration(groups: Sequence[Group]) -> Picture | None:
-    """Observed frequency against predicted confidence, marker area by how many pairs fall there; one panel a model."""
+    """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
     panels = []
     for position, group in enumerate(groups):
         if not group.has("diagnostics", "calibration"):
@@ -36,9 +36,7 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         return None
     caption = (
         "Pairs are binned by the predicted probability of a link and compared with how many really are links; each "
-        "line is a "
-        "seed and larger dots hold more pairs. On the dashed diagonal a model means what it says, and a confident "
-        "model "
-        "has its large dots at the two ends."
+        "line is a seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident "
+        "model has its large dots at the two ends."
     )
     return Picture("calibration", "Does confidence mean anything?", caption, tuple(panels))

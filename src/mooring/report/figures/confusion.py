@@ -13,7 +13,7 @@ from mooring.report.groups import Group
 
 @styled
 def count_confusion(groups: Sequence[Group]) -> Picture | None:
-    """Confusion of counts summed over seeds, each row made to sum to one; one panel a model."""
+    """Confusion of counts summed over seeds, each row normalised to one; one panel per model."""
     panels = []
     for group in groups:
         if not group.has("diagnostics", "count_confusion"):
@@ -36,9 +36,8 @@ def count_confusion(groups: Sequence[Group]) -> Picture | None:
     if not panels:
         return None
     caption = (
-        "Each row shows what is predicted for one true count, stronger for more often, and the dotted diagonal is the "
-        "right "
-        "answer. A replication-blind model spreads each row over the counts one base number can give at the different "
-        "scales; counts that no base number produces leave an empty row."
+        "Each row shows what is predicted for one true count, darker for more often; the dotted diagonal is the right "
+        "answer. A replication-blind model spreads each row over the counts that one base number can give at the "
+        "different scales; counts that no base number produces leave an empty row."
     )
     return Picture("count-confusion", "Which counts are confused", caption, tuple(panels))

@@ -1,4 +1,4 @@
-"""Learning curves of label, count and both, with the lines no blind model can cross."""
+"""Learning curves of label, count and both, with the ceiling of a replication-blind model."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def learning_curves(groups: Sequence[Group], reference: References) -> Picture:
         end_labels(axes, labels)
         panels.append(figure)
     caption = (
-        "Each line is the mean over seeds of the validation accuracy, the band runs from the worst seed to the best. "
-        "A model that stays on a dashed line has learned nothing beyond a constant guess, and one that stops at the "
-        "blind "
-        "ceiling knows what was written but not how often."
+        "Each line is the mean over seeds of the validation accuracy; the band runs from the worst seed to the best. "
+        "A model at the chance line does no better than a constant guess, and the blind ceiling is the most that a "
+        "model can reach that knows what was written but not how often."
     )
     return Picture("learning-curves", "Learning curves", caption, tuple(panels))
 

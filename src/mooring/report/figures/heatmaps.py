@@ -15,12 +15,11 @@ from mooring.report.records import Record, RecordError
 
 @styled
 def write_weights(groups: Sequence[Group]) -> Picture | None:
-    """Source identifier to slot, one panel a model."""
+    """Source identifier to slot, one panel per model."""
     caption = (
-        "Each row is a source identifier, each column a slot, and the stronger the colour the more of the slot's "
-        "content "
-        "comes from that source; slots are sorted by the source they hold. One full cell a column means one source a "
-        "slot, which is what lets different targets fetch different things."
+        "Each row is a source identifier, each column a slot; the stronger the colour, the more of the slot's content "
+        "comes from that source (slots are sorted by the source they hold). One full cell per column means one source "
+        "per slot, so that different targets can read different things."
     )
     return _picture(groups, "write_weights", "Who writes where", "write-weights", "source identifier", caption)
 
@@ -30,7 +29,7 @@ def read_weights(groups: Sequence[Group]) -> Picture | None:
     """Target identifier to slot, in the slot order of the write."""
     caption = (
         "Each row is a target identifier and shows which slots it reads, with the slots in the order of the write map. "
-        "Where the two maps agree, a target reads exactly the slot its own source wrote to: the address works."
+        "Where the two maps agree, a target reads the slot that its own source wrote to."
     )
     return _picture(groups, "read_weights", "Who reads where", "read-weights", "target identifier", caption)
 
@@ -53,10 +52,8 @@ def anchor_weights(groups: Sequence[Group]) -> Picture | None:
     if not panels:
         return None
     caption = (
-        "Each row is a replication scale, each column a slot, and the cell is the share of attention the slot's "
-        "private "
-        "anchor keeps. The anchor fades as more copies press against it, and by how much it fades is the count "
-        "(prop:mass)."
+        "Each row is a replication scale, each column a slot, and each cell the share of attention that the slot's "
+        "private anchor would keep. It falls as more copies are written; how far it falls gives the mass (prop:mass)."
     )
     return Picture("anchor-weights", "What the anchors measure", caption, tuple(panels))
 
@@ -71,11 +68,11 @@ def slot_order(run: Record) -> list[int]:
 
 
 def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
-    """Rows of a diagnostic as an array; RecordError where they are ragged or hold something else than numbers."""
+    """Rows of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
     try:
         values = np.array(rows, dtype=float)
     except (TypeError, ValueError) as error:
-        raise RecordError(f"{run.path}: field 'diagnostics.{name}' is no table of numbers ({error}).") from error
+        raise RecordError(f"{run.path}: field 'diagnostics.{name}' is not a table of numbers ({error}).") from error
     if values.ndim != 2:
         raise RecordError(f"{run.path}: field 'diagnostics.{name}' has {values.ndim} axes, expected rows and columns.")
     return values

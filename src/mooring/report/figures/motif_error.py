@@ -14,7 +14,7 @@ from mooring.report.records import RecordError
 
 @styled
 def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "counts", "jittered")) -> Picture | None:
-    """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel a split."""
+    """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
     groups = [group for group in groups if group.has("diagnostics", "error_by_count")]
     panels = []
     for split in splits:
@@ -37,9 +37,8 @@ def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "cou
         return None
     caption = (
         "The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. "
-        "A readout that only sees proportions has nothing to tell larger counts by, so its line must rise beyond the "
-        "counts "
-        "it was trained on, while one that measures mass can stay flat."
+        "A readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it "
+        "was trained on; one that measures mass can stay flat."
     )
     return Picture("motif-error", "Error against the true count", caption, tuple(panels))
 

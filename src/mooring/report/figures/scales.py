@@ -11,7 +11,7 @@ from mooring.report.paper import References
 
 @styled
 def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | None:
-    """Mean over seeds of the count accuracy at each scale, one line a model."""
+    """Mean over seeds of the count accuracy at each scale, one line per model."""
     groups = [group for group in groups if group.has("diagnostics", "count_accuracy_by_scale")]
     if not groups:
         return None
@@ -31,8 +31,7 @@ def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | 
     end_labels(axes, labels)
     caption = (
         "How often the exact count is right when every source appears r times its base number, mean over seeds. "
-        "A model that cannot see r gives the same answers at every scale, so what it wins at one scale it loses at "
-        "another "
-        "and its mean stays below the ceiling."
+        "A model that cannot see r gives the same answers at every scale, so what it gains at one scale it loses at "
+        "another, and its expected mean stays at or below the ceiling."
     )
     return Picture("count-by-scale", "Counting at each scale", caption, (figure,))

@@ -34,7 +34,7 @@ def _panel(part: Record) -> Figure:
         if len(y) != len(x):
             label = line.text("label")
             raise RecordError(
-                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value a position."
+                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value per position."
             )
         points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
         if not points:

@@ -1,7 +1,7 @@
 """How every figure looks: one size scale, one palette, labels beside the lines they name.
 
-Figures are drawn without a background and with ink in one fixed colour that becomes `currentColor` in the page, so the
-same drawing is black on white, white on black, and black on paper.
+Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
+drawing is black on white, white on black, and black on paper.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Picture:
     Args:
         name: what the figure is called in links and files.
         title: its heading.
-        caption: two sentences, what is drawn and what to see in it.
+        caption: two sentences: what is drawn and what to look for.
         panels: drawings of at most about four inches, so that a phone shows them at reading size.
     """
 
@@ -130,7 +130,7 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
 
 
 def colour(model: str, position: int = 0) -> str:
-    """The colour a model has in every figure; a model with none takes the colour of its place in this one."""
+    """The colour a model has in every figure; a model without one takes the colour of its position here."""
     return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
 
 
@@ -191,7 +191,7 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
 @styled
 def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
     target = io.BytesIO()
-    # No date: the same records give the same page, byte by byte.
+    # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
     figure.savefig(target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options)
     return target.getvalue()
