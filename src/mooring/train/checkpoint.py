@@ -119,7 +119,7 @@ def _read(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
     if fault:
         return fault
     config = facts.pop("config")
-    return Checkpoint(**facts, **groups), config
+    return Checkpoint(**{**facts, **groups}), config
 
 
 def _split(tensors: Tensors) -> dict[str, Tensors]:
@@ -143,7 +143,7 @@ def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
     if not isinstance(facts["done"], bool):
         return f"done is {facts['done']!r:.80}, not true or false"
     epochs, selected, seconds = facts["epochs_done"], facts["selected_epoch"], facts["wall_seconds"]
-    if not 0 <= epochs:
+    if epochs < 0:
         return f"epochs_done is {epochs}"
     if not (0 <= selected < epochs or selected == -1 == epochs - 1):
         return f"selected_epoch is {selected}, with {epochs} epochs done"
