@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from mooring.bench.allocator import keep_freed_memory
 from mooring.bench.compare import compare
@@ -19,6 +18,7 @@ from mooring.bench.peers import OURS, PEERS, get_peer, zoo_peers
 from mooring.bench.setting import Setting
 from mooring.bench.shapes import SHAPES, get_shape
 from mooring.bench.sizes import sizes_sweep
+from mooring.terminal import FittedTable, Heading
 
 Sweep = Literal["none", "nodes", "slots", "zoo"]
 
@@ -119,15 +119,13 @@ def bench(
     return record
 
 
-def table(record: dict[str, Any]) -> Table:
+def table(record: dict[str, Any]) -> FittedTable:
     """The rows of a record as they will stand in a report, without columns that hold nothing."""
     fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
-    shown = Table(title=record["title"], title_justify="left", caption=record["caption"], caption_justify="left")
-    for field in fields:
-        shown.add_column(field.replace("_", " "), no_wrap=field == "contestant")
-    for row in record["rows"]:
-        shown.add_row(*(_text(row.get(field)) for field in fields))
-    return shown
+    words = {field for field in fields if any(isinstance(row.get(field), str) for row in record["rows"])}
+    headings = [Heading(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields]
+    rows = [[_text(row.get(field)) for field in fields] for row in record["rows"]]
+    return FittedTable(record["title"], headings, rows, [record["caption"]])
 
 
 def _text(value: object) -> str:
