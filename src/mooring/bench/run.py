@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -63,8 +64,8 @@ def bench(
         console: where the table goes.
         sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``zoo`` compares all its modules.
-        peers: names of :data:`~mooring.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that suits the
-            sweep by default.
+        peers: names or slugs of :data:`~mooring.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that
+            suits the sweep by default.
         sizes: numbers of nodes of that sweep.
         setting: width, slots and heads; the base that a sweep over slots varies.
         memory: also measure peak memory, which starts a process for each contestant.
@@ -74,7 +75,12 @@ def bench(
         WrongResult: the ops do not meet the oracle; nothing was timed.
     """
     if sweep not in ABOUT:
-        raise ValueError(f"bench: sweep is {sweep!r} but none, nodes, slots or zoo was expected.")
+        close = get_close_matches(sweep, ABOUT, n=1)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected none, nodes, slots or zoo.")
+    for name, number in (("threads", threads), ("repeats", repeats)):
+        if number < 1:
+            raise ValueError(f"bench: {name}={number}, expected 1 or more.")
     for shape in shapes:
         get_shape(shape)
     default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
