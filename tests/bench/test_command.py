@@ -32,7 +32,7 @@ def test_no_record_of_a_wrong_result(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(comparing, "check_oracle", refuse)
     out = tmp_path / "peers.json"
-    done = CliRunner().invoke(app, ["bench", "--shapes", "3x7", "--json", str(out)])
+    done = CliRunner().invoke(app, ["bench", "--shapes", "3x7", "--no-memory", "--peers", "isab", "--json", str(out)])
     assert done.exit_code == 1
     assert done.stderr == "bench: wrong\n"
     assert not out.exists()
