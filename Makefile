@@ -30,7 +30,7 @@ demo: install
 	$(BIN)/mooring report runs
 
 docs: install
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[docs]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:

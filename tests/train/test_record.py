@@ -48,3 +48,12 @@ def test_another_config_is_refused_by_field() -> None:
     require_same_config({"epochs": 5}, {"epochs": 5}, path, remove=path)
     with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
         require_same_config({"epochs": 5}, {"epochs": 7}, path, remove=path)
+
+
+def test_no_two_models_share_a_file_and_every_name_is_safe() -> None:
+    models = ["vn", "gcn+vn-sum", "my_vn:counted", "my_vn@counted", "my_vn/counted", "..", "a b", "%40", "@"]
+    names = [record_path(Path("out"), "task", "preset", model, 3) for model in models]
+    assert len({path.name for path in names}) == len(models)
+    assert all(path.parent == Path("out/task/preset") for path in names)
+    assert all(not set(path.name) & set('<>:"/\\|?*') for path in names)
+    assert names[:2] == [Path(f"out/task/preset/{model}-seed3.json") for model in models[:2]]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mooring.train.atomic import write_atomic
 from mooring.train.config import differing_field
@@ -73,8 +74,16 @@ class Record:
 
 
 def record_path(out: Path, task: str, preset: str, model: str, seed: int) -> Path:
-    """Return where a run's record lies; its working state is in the folder of the same name without ``.json``."""
-    return Path(out) / task / preset / f"{model}-seed{seed}.json"
+    """Return where a run's record lies; its working state is in the folder of the same name without ``.json``.
+
+    A model's name may be an import name, whose colon no Windows file may have:
+
+    >>> record_path(Path("runs"), "two-radius", "tiny", "my_vn:counted_mean", 0).name
+    'my_vn@counted_mean-seed0.json'
+    """
+    # Whatever else a file name may not hold is percent-encoded, "@" too, so that no two models share a file.
+    safe = quote(model, safe="+ ").replace("%3A", "@")
+    return Path(out) / task / preset / f"{safe}-seed{seed}.json"
 
 
 def require_same_config(have: Mapping[str, Any], want: Mapping[str, Any], path: Path, remove: Path) -> None:
