@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from mooring.files import write_atomic
+
 app = typer.Typer(
     name="mooring",
     help="Global memory for graph neural networks: virtual nodes that can be addressed and that can count.",
@@ -210,8 +212,7 @@ def slug(name: str) -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_atomic(path, json.dumps(content, indent=1) + "\n")
 
 
 def fail(message: str, code: int = 1) -> None:

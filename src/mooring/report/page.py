@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from mooring.files import write_atomic
 from mooring.report.figures.style import Picture
 from mooring.report.records import RecordError, Records, load
 from mooring.report.sections import CHAPTERS, Chapter, Section
@@ -55,8 +56,7 @@ def build_report(sources: Sequence[Path], out: Path) -> Summary:
         notes=records.notes,
         style=Markup((_folder() / "page.css").read_text(encoding="utf-8")),
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(html, encoding="utf-8")
+    write_atomic(out, html)
     tables = tuple(block for section in sections for block in section.blocks if isinstance(block, Table))
     names = tuple(section.name for section in sections)
     return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.train.atomic import write_atomic
+from mooring.files import write_atomic
 from mooring.train.config import differing_field
 
 SCHEMA = 1

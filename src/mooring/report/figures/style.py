@@ -23,6 +23,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from mooring.files import write_atomic
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -98,12 +100,11 @@ class Picture:
 
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
         """The panels as files of their own, on white."""
-        folder.mkdir(parents=True, exist_ok=True)
         written = []
         for part, panel in enumerate(self.panels):
             number = f"-{part + 1}" if len(self.panels) > 1 else ""
             path = folder / f"{self.name}{number}.{suffix}"
-            path.write_bytes(_bytes(panel, suffix, facecolor="white"))
+            write_atomic(path, _bytes(panel, suffix, facecolor="white"))
             written.append(path)
         return written
 
