@@ -189,7 +189,7 @@ def report(
     for table in summary.tables:
         console.print(table.to_rich())
     for note in summary.notes:
-        console.print(note, style="yellow", highlight=False)
+        console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"{summary.num_records} records; page: {out}", highlight=False)
     if refresh:
         for path in renew(documents, [RESULTS]):
@@ -225,7 +225,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, ImportError, OSError) as error:
-        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False)
+        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(2)
 
 
