@@ -173,16 +173,23 @@ def report(
     sources: Annotated[list[Path] | None, typer.Argument(help="Folders of records; runs/ or results/.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     refresh: Annotated[bool, typer.Option(help="Also renew the tables in README.md and docs/.")] = False,
-    check: Annotated[bool, typer.Option(help="Only fail if those tables are stale.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
+    ] = False,
 ) -> None:
     """Records in; the tables beside the paper's and one self-contained page out."""
-    from mooring.report import build_report
+    from mooring.report import build_report, refusals
     from mooring.report import refresh as renew
 
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check:
+        refused = refusals(RESULTS)
+        for line in refused:
+            console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
         renew(documents, [RESULTS], check=True)
+        if refused:
+            fail(f"report: {len(refused)} of the records in {RESULTS}/ must not be published.", code=2)
         return
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
     summary = build_report(found, out)
@@ -212,7 +219,11 @@ def slug(name: str) -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    write_atomic(path, json.dumps(content, indent=1) + "\n")
+    """Write a record with where it comes from, so that it may be published."""
+    from mooring.train.provenance import git_commit, versions
+
+    origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
+    write_atomic(path, json.dumps(content | origin, indent=1) + "\n")
 
 
 def fail(message: str, code: int = 1) -> None:
