@@ -99,7 +99,7 @@ def test_chapters_with_records_are_shown_and_the_others_named(built: tuple[Summa
     summary, text = built
     assert summary.sections == ("two-radius", "capacity", "original", "motifs", "linksets", "verify", "audit", "bench")
     assert summary.missing == ("leaderboard",)
-    assert "Every module: <code>mooring run two-radius-leaderboard</code>" in text
+    assert "Every module: <code>mooring run two-radius-leaderboard --preset screen</code>" in text
     assert "16.7" in text
     assert 'id="leaderboard"' not in text
 
@@ -130,7 +130,8 @@ def test_a_record_that_lacks_a_field_is_left_out_and_named(
     data = make_run("vn", 0, 0.1, 0.2, 0.02)
     del data["wall_seconds"]
     path = save(data, "vn.json")
-    problem = f"{path}: field 'wall_seconds' is missing. Write the record again with `mooring run two-radius`."
+    again = "Write the record again with `mooring run two-radius --preset paper`."
+    problem = f"{path}: field 'wall_seconds' is missing. {again}"
     with pytest.raises(RecordError, match="no usable record") as caught:
         build_report([tmp_path / "records"], tmp_path / "report.html")
     assert str(caught.value).endswith(problem)

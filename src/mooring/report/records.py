@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +19,18 @@ from typing import Any
 from mooring.report.parse import RecordError, parse, printable
 
 SCHEMA = 1
-__all__ = ["KINDS", "SCHEMA", "Record", "RecordError", "Records", "load", "read"]
+__all__ = ["COMMANDS", "KINDS", "SCHEMA", "Record", "RecordError", "Records", "load", "read"]
 KINDS = ("run", "verify", "audit", "bench")
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
 _MISSING = object()
-_REMEDY = {
-    "run": "Write the record again with `mooring run {task}`.",
-    "verify": "Write the record again with `mooring verify`.",
-    "audit": "Write the record again with `mooring audit catalogue --json runs/audit`.",
-    "bench": "Write the record again with `mooring bench --json runs/bench/peers.json`.",
+# What writes records of each kind where `mooring report` looks for them.
+COMMANDS = {
+    "run": "mooring run {task} --preset {preset}",
+    "verify": "mooring verify",
+    "audit": "mooring audit catalogue --json runs/audit",
+    "bench": "mooring bench --json runs/bench/peers.json",
 }
 
 
@@ -148,9 +150,11 @@ class Record:
     def _remedy(self) -> str:
         if self.remedy:
             return self.remedy
-        task = self.find("task")
-        known = isinstance(task, str) and task.isprintable() and len(task) <= LONGEST_NAME
-        return _REMEDY[self.kind].format(task=task if known else "TASK")
+        task, preset = (self.find(key) for key in ("task", "preset"))
+        known = [word for word in (task, preset) if isinstance(word, str) and word and len(word) <= LONGEST_NAME]
+        task, preset = map(shlex.quote, known) if len(known) == 2 else ("TASK", "PRESET")
+        command = COMMANDS[self.kind].format(task=task, preset=preset)
+        return f"Write the record again with `{command}`."
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mooring.report.figures import original as original_figure
 from mooring.report.figures.series import series
 from mooring.report.figures.style import Picture
 from mooring.report.groups import group, usual_only
-from mooring.report.records import Records
+from mooring.report.records import COMMANDS, Records
 from mooring.report.settings import reference_lines
 from mooring.report.tables import Table
 
@@ -167,7 +167,8 @@ CHAPTERS = (
         "How much must fit: slots and width",
         "A memory must be able to tell all n! permutations apart, so slots times width times bits has a least size "
         "(thm:lower). Here memories of many shapes are trained on one n.",
-        f"mooring run {PERMUTATION}",
+        # One run makes no map of slots by width.
+        "python experiments/capacity.py",
         lambda records: [capacity.capacity(records.runs(PERMUTATION))],
     ),
     Chapter(
@@ -198,7 +199,7 @@ CHAPTERS = (
         "leaderboard",
         "Every module",
         "All modules under one interface, one budget and one search of the learning rate.",
-        f"mooring run {leaderboard.TASK}",
+        f"mooring run {leaderboard.TASK} --preset screen",
         _leaderboard,
     ),
     Chapter(
@@ -206,7 +207,7 @@ CHAPTERS = (
         "The theorems, executed",
         "Every claim of the paper is run as a numerical check, and every check is run again on something that must "
         "fail it.",
-        "mooring verify",
+        COMMANDS["verify"],
         _theory,
     ),
     Chapter(
@@ -215,8 +216,8 @@ CHAPTERS = (
         "The same measurements pointed at any module: does it count, can it be addressed, does a graph's answer "
         "depend on "
         "the others in its batch?",
-        "mooring audit",
+        COMMANDS["audit"],
         _audit,
     ),
-    Chapter("bench", "Speed and memory", "Ratios measured in one run on one machine.", "mooring bench", _bench),
+    Chapter("bench", "Speed and memory", "Ratios measured in one run on one machine.", COMMANDS["bench"], _bench),
 )
