@@ -15,6 +15,8 @@ from rich.console import Console
 from mooring import __version__
 from mooring.terminal import FittedTable, Heading
 
+from mooring.files import write_atomic
+
 app = typer.Typer(
     name="mooring",
     help="Global memory for graph neural networks: virtual nodes that can be addressed and that can count.",
@@ -229,19 +231,34 @@ def report(
     sources: Annotated[list[Path] | None, typer.Argument(help="Folders of records; runs/ or results/.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     refresh: Annotated[bool, typer.Option(help="Also renew the tables in README.md and docs/.")] = False,
-    check: Annotated[bool, typer.Option(help="Only fail if those tables are stale.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
+    ] = False,
 ) -> None:
     """Records in; the tables beside the paper's and one self-contained page out."""
+<<<<<<< HEAD
     from mooring.report import StaleError, build_report
+=======
+    from mooring.report import build_report, refusals
+>>>>>>> f-report
     from mooring.report import refresh as renew
 
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check:
+<<<<<<< HEAD
         try:
             renew(documents, [RESULTS], check=True)
         except StaleError as error:
             fail(str(error))
+=======
+        refused = refusals(RESULTS)
+        for line in refused:
+            console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+        renew(documents, [RESULTS], check=True)
+        if refused:
+            fail(f"report: {len(refused)} of the records in {RESULTS}/ must not be published.", code=2)
+>>>>>>> f-report
         return
     require_file(out)
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
@@ -249,7 +266,7 @@ def report(
     for table in summary.tables:
         console.print(table.to_rich())
     for note in summary.notes:
-        console.print(note, style="yellow", highlight=False)
+        console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"{summary.num_records} records; page: {out}", highlight=False)
     if refresh:
         for path in renew(documents, [RESULTS]):
@@ -301,10 +318,18 @@ def require_file(path: Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
+<<<<<<< HEAD
     """Write a record, whole or not at all."""
     from mooring.train.atomic import write_atomic
 
     write_atomic(path, json.dumps(content, indent=1) + "\n")
+=======
+    """Write a record with where it comes from, so that it may be published."""
+    from mooring.train.provenance import git_commit, versions
+
+    origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
+    write_atomic(path, json.dumps(content | origin, indent=1) + "\n")
+>>>>>>> f-report
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -323,8 +348,13 @@ def main() -> None:
     """
     try:
         app()
+<<<<<<< HEAD
     except (ValueError, ImportError) as error:
         complain(str(error))
+=======
+    except (ValueError, ImportError, OSError) as error:
+        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
+>>>>>>> f-report
         sys.exit(2)
     except (OSError, RuntimeError, MemoryError) as error:
         complain(str(error) or type(error).__name__)

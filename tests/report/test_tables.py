@@ -146,7 +146,7 @@ def test_original_keeps_configurations_apart(
         build("two-radius-original", load([tmp_path / "records"]), preset="full")
     assert str(caught.value) == (
         f"{path}: field 'metrics.final.test/label' is missing. Write the record again with `mooring run "
-        f"two-radius-original`."
+        f"two-radius-original --preset full`."
     )
 
 
@@ -199,9 +199,13 @@ def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_s
         (
             "motifs",
             {"preset": "huge"},
-            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs`.",
+            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs --preset huge`.",
         ),
-        ("bench", {"name": "x"}, "table 'bench': no bench record named 'x'. Write it with `mooring bench`."),
+        (
+            "bench",
+            {"name": "x"},
+            "table 'bench': no bench record named 'x'. Write it with `mooring bench --json runs/bench/peers.json`.",
+        ),
     ],
 )
 def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:

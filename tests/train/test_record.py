@@ -34,11 +34,26 @@ def test_round_trip_keeps_every_float(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", '{"schema": 1', "[]", '{"schema": 9, "kind": "run"}', '{"schema": 1, "kind": "run"}']
+    "text",
+    [
+        "",
+        '{"schema": 1',
+        "[]",
+        '{"schema": 9, "kind": "run"}',
+        '{"schema": 1, "kind": "run"}',
+        "[" * 100_000,
+        '{"schema": 1, "kind": "run", "seed": ' + "9" * 5000 + "}",
+        RECORD.to_json().replace('"task": "toy"', '"task": ["toy"]'),
+        RECORD.to_json().replace('"seed": 3', '"seed": "3"'),
+        RECORD.to_json().replace('"seed": 3', '"seed": true'),
+        dataclasses.replace(RECORD, config=[5]).to_json(),  # type: ignore[arg-type]
+        RECORD.to_json().replace('"wall_seconds": 0.0', '"wall_seconds": null'),
+        RECORD.to_json().replace("toy", "t\xf6y").encode("latin-1"),
+    ],
 )
-def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_is_no_record_is_refused(tmp_path: Path, text: str | bytes) -> None:
     path = tmp_path / "broken.json"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
     with pytest.raises(RecordError, match=r"broken\.json: .*(Delete it|another --out)"):
         Record.read(path)
 

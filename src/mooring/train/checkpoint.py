@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from mooring.train.atomic import write_atomic
+from mooring.files import write_atomic
 from mooring.train.record import require_same_config
 
 GENERATIONS = 2

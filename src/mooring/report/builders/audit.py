@@ -16,8 +16,7 @@ ZOO = "zoo."
 
 def findings(card: Record) -> dict[str, Record]:
     """The findings of one card by name."""
-    parts = [card.part(finding) for finding in card.items("findings")]
-    return {part.text("name"): part for part in parts}
+    return {part.name("name"): part for part in card.parts("findings")}
 
 
 def cards(records: Records) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from mooring.report import paper
 from mooring.report.builders.audit import ZOO, findings
@@ -57,15 +56,17 @@ def costs(records: Records, preset: str) -> Table | None:
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
     if bench is None:
         return None
-    measured = {(row["shape"], row["contestant"]): row for row in bench.items("rows")}
+    measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
     shapes = list(dict.fromkeys(shape for shape, _ in measured))
+    if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
+        raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
     runs = _at_best_rates(group(records.runs(TASK, preset)), ("metrics", "best", "both"), 1)
     rows = []
     for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
         model = name.removeprefix(ZOO)
         item = runs.get(model)
         times = [_ratio(measured, shape, name) for shape in shapes]
-        extra = [measured.get((shape, name), {}).get("extra_memory") for shape in shapes]
+        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
         rows.append(
             (
                 paper.title(model),
@@ -92,15 +93,19 @@ def costs(records: Records, preset: str) -> Table | None:
     return Table("leaderboard-costs", "What every module costs", columns, tuple(rows), notes)
 
 
-def _ratio(measured: dict[tuple[str, str], dict[str, Any]], shape: str, name: str) -> float | None:
-    times = [measured.get((shape, who), {}).get("training_over_floor") for who in (name, ZOO + REFERENCE)]
-    return None if times[0] is None or times[1] is None else float(times[0] / times[1])
+def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
+    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _found(row: Record | None, field: str) -> float | None:
+    return None if row is None or row.find(field) is None else row.number(field)
 
 
 def _verdict(finding: Record) -> str:
     """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
     short = re.split(r":| \(", finding.text("verdict"))[0]
-    first = short.split()[0]
+    first = short.partition(" ")[0]
     return first if first.isdigit() else short
 
 

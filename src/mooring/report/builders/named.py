@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from mooring.report.builders import audit, bench, leaderboard, linksets, motifs, original, theory, two_radius
-from mooring.report.records import Records
+from mooring.report.records import COMMANDS, Records
 from mooring.report.tables import Table
 
 
@@ -16,7 +16,7 @@ def _bench(records: Records, name: str) -> Table:
     """The table of one bench record, by its name."""
     tables = {table.name: table for table in bench.measurements(records)}
     if f"bench-{name}" not in tables:
-        raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `mooring bench`.")
+        raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `{COMMANDS['bench']}`.")
     return tables[f"bench-{name}"]
 
 
@@ -70,10 +70,11 @@ def build(name: str, records: Records, /, **options: Any) -> Table:
     task, preset = TASKS.get(name), options.get("preset")
     if task and not records.runs(task, preset):
         which = f" with preset '{preset}'" if preset else ""
-        raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `mooring run {task}`.")
+        command = COMMANDS["run"].format(task=task, preset=preset) if preset else f"mooring run {task}"
+        raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `{command}`.")
     kind = name.partition("-")[0]
     if kind in ("verify", "audit") and not records.kind(kind):
-        raise ValueError(f"table '{name}': no {kind} record. Write one with `mooring {kind}`.")
+        raise ValueError(f"table '{name}': no {kind} record. Write one with `{COMMANDS[kind]}`.")
     table = TABLES[name](records, **options)
     if table is None:
         raise ValueError(f"table '{name}': the {task or kind} records hold nothing for it. Write them again.")

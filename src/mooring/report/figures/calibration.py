@@ -18,7 +18,12 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.9, ls=(0, (4, 3)))
         for run in group.runs:
-            columns = [run.items("diagnostics", "calibration", name) for name in ("confidence", "frequency", "weight")]
+            columns = [
+                run.numbers("diagnostics", "calibration", name, gaps=True)
+                for name in ("confidence", "frequency", "weight")
+            ]
+            if len({len(column) for column in columns}) > 1:
+                raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
             ink = colour(group.model, position)

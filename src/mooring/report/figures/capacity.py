@@ -11,7 +11,7 @@ import numpy as np
 from mooring.report import paper
 from mooring.report.figures.style import CYCLE, HEAT, INK, SMALL, Picture, panel, styled
 from mooring.report.records import Record
-from mooring.report.settings import setting
+from mooring.report.settings import whole_setting
 from mooring.report.stats import estimate
 
 # Bits per coordinate and the dashes of its line; a float holds 32 at most.
@@ -23,8 +23,8 @@ def capacity(runs: Sequence[Record]) -> Picture | None:
     """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in runs:
-        place = (int(setting(run, "slots")), int(setting(run, "channels")))
-        key = (run.preset, run.model, int(setting(run, "num_identifiers")))
+        place = (whole_setting(run, "slots"), whole_setting(run, "channels"))
+        key = (run.preset, run.model, whole_setting(run, "num_identifiers"))
         cells.setdefault(key, {}).setdefault(place, []).append(run.number("metrics", "best", "label"))
     panels = []
     for (_, model, size), values in sorted(cells.items()):

@@ -19,6 +19,12 @@ def count_confusion(groups: Sequence[Group]) -> Picture | None:
         if not group.has("diagnostics", "count_confusion"):
             continue
         tables = [matrix(run, "count_confusion", run.items("diagnostics", "count_confusion")) for run in group.runs]
+        for run, table in zip(group.runs, tables, strict=True):
+            if table.shape != (len(tables[0]), len(tables[0])):
+                got = f"{table.shape[0]} rows of {table.shape[1]}"
+                raise run.error(
+                    f"field 'diagnostics.count_confusion' has {got}, expected a square as large as the others."
+                )
         total = np.sum(tables, axis=0)
         rows = total.sum(axis=1, keepdims=True)
         share = np.divide(total, rows, out=np.zeros_like(total), where=rows > 0)

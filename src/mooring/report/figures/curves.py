@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mooring.report.figures.style import MUTED, Picture, colour, end_labels, panel, styled
 from mooring.report.groups import Group
 from mooring.report.paper import References
-from mooring.report.records import RecordError
 
 
 @styled
@@ -50,11 +49,9 @@ def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
     """Epochs all seeds reached, and at each the accuracies in % of the seeds."""
     by_run = []
     for run in group.runs:
-        rows = [run.part(row) for row in run.items("metrics", "epochs")]
+        rows = run.parts("metrics", "epochs")
         if not rows:
-            raise RecordError(
-                f"{run.path}: field 'metrics.epochs' is empty. Write the record again with `mooring run`."
-            )
+            raise run.error("field 'metrics.epochs' is empty.")
         by_run.append({row.whole("epoch"): 100 * row.number(metric) for row in rows})
     shared = sorted(set.intersection(*(set(run) for run in by_run)))
     return shared, [[run[epoch] for run in by_run] for epoch in shared]

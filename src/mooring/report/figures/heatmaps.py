@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,10 @@ from matplotlib.figure import Figure
 
 from mooring.report.figures.style import HEAT, SMALL, Picture, panel, styled
 from mooring.report.groups import Group
-from mooring.report.records import Record, RecordError
+from mooring.report.records import Record
+
+# Every cell becomes a path of the drawing, so a page of larger maps would not open.
+MOST_CELLS = 512
 
 
 @styled
@@ -43,6 +47,8 @@ def anchor_weights(groups: Sequence[Group]) -> Picture | None:
         if run.find("diagnostics", "anchor_weights") is None:
             continue
         by_scale = run.mapping("diagnostics", "anchor_weights")
+        if not all(re.fullmatch(r"[1-9]\d{0,8}", scale) for scale in by_scale):
+            raise run.error(f"field 'diagnostics.anchor_weights' has scales {list(by_scale)!r:.80}, expected numbers.")
         scales = sorted(by_scale, key=int)
         order = slot_order(run)
         weights = matrix(run, "anchor_weights", [by_scale[scale] for scale in scales])
@@ -71,10 +77,15 @@ def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
     """Rows of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
     try:
         values = np.array(rows, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise RecordError(f"{run.path}: field 'diagnostics.{name}' is not a table of numbers ({error}).") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise run.error(f"field 'diagnostics.{name}' is not a table of numbers ({error}).") from error
     if values.ndim != 2:
-        raise RecordError(f"{run.path}: field 'diagnostics.{name}' has {values.ndim} axes, expected rows and columns.")
+        raise run.error(f"field 'diagnostics.{name}' has {values.ndim} axes, expected rows and columns.")
+    if not 1 <= min(values.shape) <= max(values.shape) <= MOST_CELLS:
+        got = f"{values.shape[0]} rows of {values.shape[1]}"
+        raise run.error(f"field 'diagnostics.{name}' has {got}, expected 1 to {MOST_CELLS} of each.")
+    if not np.isfinite(values).all():
+        raise run.error(f"field 'diagnostics.{name}' holds something else than finite numbers.")
     return values
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from mooring.report.figures.style import CYCLE, MUTED, SMALL, Picture, panel, styled
 
 COPIES = (1, 2, 3)
 
 
+@cache
 @styled
 def anchor_idea() -> Picture:
     """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.

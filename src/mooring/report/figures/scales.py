@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mooring.report.builders.two_radius import scales_of
 from mooring.report.figures.style import MUTED, Picture, colour, end_labels, panel, styled
 from mooring.report.groups import Group
 from mooring.report.paper import References
@@ -19,7 +20,7 @@ def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | 
     labels = []
     for position, group in enumerate(groups):
         ink = colour(group.model, position)
-        scales = sorted(group.first.mapping("diagnostics", "count_accuracy_by_scale"), key=int)
+        scales = scales_of(group.first)
         means = [100 * group.estimate("diagnostics", "count_accuracy_by_scale", scale).mean for scale in scales]
         axes.plot([int(scale) for scale in scales], means, "-o", color=ink)
         axes.set_xticks([int(scale) for scale in scales])

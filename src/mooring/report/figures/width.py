@@ -11,7 +11,7 @@ from mooring.report import paper
 from mooring.report.figures.style import Picture, colour, end_labels, styled
 from mooring.report.groups import Group, group
 from mooring.report.records import Record
-from mooring.report.settings import setting
+from mooring.report.settings import whole_setting
 from mooring.report.stats import estimate
 
 # The runs at each total width, by number of identifiers and model.
@@ -24,8 +24,8 @@ def by_width(runs: Sequence[Record]) -> Picture | None:
     points: Points = {}
     for item in sorted(group(runs), key=_both):  # of several learning rates the best one stays
         run = item.first
-        width = int(setting(run, "slots")) * int(setting(run, "channels"))
-        points.setdefault(int(setting(run, "num_identifiers")), {}).setdefault(run.model, {})[width] = list(item.runs)
+        width = whole_setting(run, "slots") * whole_setting(run, "channels")
+        points.setdefault(whole_setting(run, "num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
     if not points:
         return None
     caption = (
