@@ -205,10 +205,10 @@ def _blamed(
         for what in _differences(nodes, base, _disturbed(tested, nodes, one), allowed):
             found = True
             yield fault, what
-    if not found and not (left := _differences(nodes, plain, ordinary, allowed)):
-        yield "order", "all disturbances together"
-    elif not found:
-        yield "left_out", left[0]
+    if not found:
+        calm = _disturbed(tested, nodes, replace(disturbance, junk="ordinary"))
+        fault = "order" if _differences(nodes, ordinary, calm, allowed) else "left_out"
+        yield fault, "all disturbances together"
 
 
 def _differs_alone(tested: Subject, nodes: Nodes, plain: Outcome, graph: int, allowed: Bounds) -> str:
