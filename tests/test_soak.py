@@ -208,6 +208,7 @@ def test_the_record_adds_the_parts_up(tmp_path: Path) -> None:
     parts.Part(tmp_path / "other.json", {"what": "kills", "task": "linksets", "seed": 1}).save(state)
     parts.Part(tmp_path / "reports.json", {"what": "reports"}).save({"kinds": ["a"], "tracebacks": {}, "seconds": 0.0})
     total = soak.collect(tmp_path, 0)
+    assert total["parts"] == 4
     assert total["counts"]["generated"] == {"inputs": 10, "leak": 1}
     assert total["counts"]["kills"] == {"tasks": {"motifs": 3}, "kills": 3, "runs": 2, "different": 1}
     assert total["counts"]["reports"] == {"kinds": 1, "tracebacks": 0}
