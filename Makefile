@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install test lint demo docs clean
+.PHONY: install test lint demo docs soak clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,10 @@ lint: install
 
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
+
+# What takes longer than the tests may. It goes on where it stopped; `make soak SOAK='--inputs 2000 --kills 5'` is short.
+soak: install
+	$(BIN)/python tests/soak/soak.py $(SOAK)
 
 demo: install
 	$(BIN)/mooring run two-radius --preset quick

@@ -18,7 +18,6 @@ import pytest
 from mooring import __version__, cli
 from mooring.audit import Card, Finding, catalogue
 from mooring.bench.peers import PEERS
-from mooring.train import atomic
 from support import ROOT
 
 TOYS = Path(__file__).parent / "train"

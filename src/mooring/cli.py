@@ -13,9 +13,8 @@ import typer
 from rich.console import Console
 
 from mooring import __version__
-from mooring.terminal import FittedTable, Heading
-
 from mooring.files import write_atomic
+from mooring.terminal import FittedTable, Heading
 
 app = typer.Typer(
     name="mooring",
@@ -236,29 +235,21 @@ def report(
     ] = False,
 ) -> None:
     """Records in; the tables beside the paper's and one self-contained page out."""
-<<<<<<< HEAD
-    from mooring.report import StaleError, build_report
-=======
-    from mooring.report import build_report, refusals
->>>>>>> f-report
+    from mooring.report import StaleError, build_report, refusals
     from mooring.report import refresh as renew
 
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check:
-<<<<<<< HEAD
+        refused = refusals(RESULTS)
+        for line in refused:
+            complain(line)
         try:
             renew(documents, [RESULTS], check=True)
         except StaleError as error:
             fail(str(error))
-=======
-        refused = refusals(RESULTS)
-        for line in refused:
-            console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
-        renew(documents, [RESULTS], check=True)
         if refused:
-            fail(f"report: {len(refused)} of the records in {RESULTS}/ must not be published.", code=2)
->>>>>>> f-report
+            fail(f"report: {len(refused)} of the records in {RESULTS}/ must not be published.")
         return
     require_file(out)
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
@@ -318,18 +309,11 @@ def require_file(path: Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-<<<<<<< HEAD
-    """Write a record, whole or not at all."""
-    from mooring.train.atomic import write_atomic
-
-    write_atomic(path, json.dumps(content, indent=1) + "\n")
-=======
-    """Write a record with where it comes from, so that it may be published."""
+    """Write a record with where it comes from, whole or not at all."""
     from mooring.train.provenance import git_commit, versions
 
     origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
     write_atomic(path, json.dumps(content | origin, indent=1) + "\n")
->>>>>>> f-report
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -348,13 +332,8 @@ def main() -> None:
     """
     try:
         app()
-<<<<<<< HEAD
     except (ValueError, ImportError) as error:
         complain(str(error))
-=======
-    except (ValueError, ImportError, OSError) as error:
-        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
->>>>>>> f-report
         sys.exit(2)
     except (OSError, RuntimeError, MemoryError) as error:
         complain(str(error) or type(error).__name__)

@@ -1,8 +1,8 @@
 """Read the record files a report is made of, and refuse the ones that would make it wrong.
 
 A record is one JSON file with `schema` 1 and a `kind`: `run` (one training), `verify` (the theorems), `audit` (one
-module measured) or `bench` (speed). The report knows nothing else of the library, so it reads every field by name and
-says which file lacks which field instead of drawing an empty figure.
+module measured), `bench` (speed) or `soak` (what was tried at length). The report knows nothing else of the library,
+so it reads every field by name and says which file lacks which field instead of drawing an empty figure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mooring.report.parse import RecordError, parse, printable
 
 SCHEMA = 1
 __all__ = ["COMMANDS", "KINDS", "SCHEMA", "Record", "RecordError", "Records", "load", "read"]
-KINDS = ("run", "verify", "audit", "bench")
+KINDS = ("run", "verify", "audit", "bench", "soak")
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": "mooring verify",
     "audit": "mooring audit catalogue --json runs/audit",
     "bench": "mooring bench --json runs/bench/peers.json",
+    "soak": "make soak",
 }
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
-from mooring.report.builders import audit, bench, leaderboard, linksets, motifs, original, theory, two_radius
+from mooring.report.builders import audit, bench, leaderboard, linksets, motifs, original, soak, theory, two_radius
 from mooring.report.records import COMMANDS, Records
 from mooring.report.tables import Table
 
@@ -49,6 +49,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
     "audit-ranges": audit.ranges,
     "audit-zoo": audit.zoo,
     "bench": _bench,
+    "soak": soak.counts,
 }
 
 
