@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mooring.tasks.motifs import DISTRACTORS, MOTIFS, SPLITS, MotifSettings, generate
+from mooring.tasks.motifs.generator import _plan
 
 SETTINGS = MotifSettings()
 SEED = 7
@@ -190,3 +191,16 @@ def test_the_defaults_that_were_published_rewire_and_retype():
     assert (SETTINGS.max_count, SETTINGS.max_distractors, SETTINGS.num_types) == (6, 2, 4)
     assert (SETTINGS.background, SETTINGS.extra_edges) == ((16, 64), 0.5)
     assert (SETTINGS.ood_counts, SETTINGS.ood_background) == ((7, 18), (128, 256))
+
+
+def test_gadgets_hang_from_any_background_node():
+    plans = [_plan(SETTINGS, "iid", np.random.default_rng(index)) for index in range(101)]
+    places = [plan.frame[0, -len(plan.roots) :] / plan.num_background for plan in plans]
+    hung = np.concatenate(places)
+    assert hung.min() == 0
+    assert hung.max() > 1 - 2 / SETTINGS.background[0]
+    assert hung.mean() == pytest.approx(0.5, abs=0.03)
+    # The first and the last node of a background carry as many gadgets as chance says.
+    first = sum(int((place == 0).sum()) for place in places)
+    expected = sum(len(plan.roots) / plan.num_background for plan in plans)
+    assert first == pytest.approx(expected, rel=0.3)
