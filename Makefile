@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install test lint demo docs clean
+.PHONY: install test mutation lint demo docs clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,10 @@ lint: install
 
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
+
+# How many of 300 small faults the tests notice; about an hour on one core.
+mutation: install
+	nice $(BIN)/python tests/mutation/mutate.py
 
 demo: install
 	$(BIN)/mooring run two-radius --preset quick
