@@ -228,7 +228,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results/reliability/mutation.json")
     options = parser.parse_args()
 
-    record = {"seed": options.seed, "sample": 0, "killed": 0, "share_killed": 1.0, "equivalent": [], "survivors": []}
+    record = {"schema": 1, "kind": "mutation", "seed": options.seed, "sample": 0, "killed": 0, "share_killed": 1.0}
+    record |= {"equivalent": [], "survivors": []}
     chosen = []
     if options.again:
         record = json.loads(options.out.read_text())

@@ -1,8 +1,8 @@
 """Read the record files a report is made of, and refuse the ones that would make it wrong.
 
 A record is one JSON file with `schema` 1 and a `kind`: `run` (one training), `verify` (the theorems), `audit` (one
-module measured) or `bench` (speed). The report knows nothing else of the library, so it reads every field by name and
-says which file lacks which field instead of drawing an empty figure.
+module measured), `bench` (speed) or `mutation` (faults planted to test the tests). The report knows nothing else of the
+library, so it reads every field by name and says which file lacks which field instead of drawing an empty figure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
-KINDS = ("run", "verify", "audit", "bench")
+KINDS = ("run", "verify", "audit", "bench", "mutation")
 _MISSING = object()
 _REMEDY = {
     "run": "Write the record again with `mooring run {task}`.",
     "verify": "Write the record again with `mooring verify`.",
     "audit": "Write the record again with `mooring audit`.",
     "bench": "Write the record again with `mooring bench`.",
+    "mutation": "Write the record again with `make mutation`.",
 }
 
 
