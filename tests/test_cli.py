@@ -251,7 +251,7 @@ def test_records_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     def power_cut(*_: Any) -> None:
         raise OSError("the lights went out")
 
-    monkeypatch.setattr(atomic.os, "fsync", power_cut)
+    monkeypatch.setattr(files.os, "fsync", power_cut)
     with pytest.raises(OSError, match="lights"):
         cli.write_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}

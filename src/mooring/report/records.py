@@ -1,8 +1,9 @@
 """Read the record files a report is made of, and refuse the ones that would make it wrong.
 
 A record is one JSON file with `schema` 1 and a `kind`: `run` (one training), `verify` (the theorems), `audit` (one
-module measured), `bench` (speed) or `soak` (what was tried at length). The report knows nothing else of the library,
-so it reads every field by name and says which file lacks which field instead of drawing an empty figure.
+module measured), `bench` (speed), `soak` (what was tried at length) or `mutation` (faults planted to test the tests).
+The report knows nothing else of the library, so it reads every field by name and says which file lacks which field
+instead of drawing an empty figure.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mooring.report.parse import RecordError, parse, printable
 
 SCHEMA = 1
 __all__ = ["COMMANDS", "KINDS", "SCHEMA", "Record", "RecordError", "Records", "load", "read"]
-KINDS = ("run", "verify", "audit", "bench", "soak")
+KINDS = ("run", "verify", "audit", "bench", "soak", "mutation")
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
@@ -32,6 +33,7 @@ COMMANDS = {
     "audit": "mooring audit catalogue --json runs/audit",
     "bench": "mooring bench --json runs/bench/peers.json",
     "soak": "make soak",
+    "mutation": "make mutation",
 }
 
 
