@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install test lint demo docs clean
+.PHONY: install test lint soak mutation demo docs clean
 
 install: $(VENV)/.installed
 
@@ -25,12 +25,20 @@ lint: install
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
 
+# What takes longer than the tests may. It goes on where it stopped; `make soak SOAK='--inputs 2000 --kills 5'` is short.
+soak: install
+	$(BIN)/python tests/soak/soak.py $(SOAK)
+
+# How many of 300 small faults the tests notice; about an hour on one core.
+mutation: install
+	nice $(BIN)/python tests/mutation/mutate.py
+
 demo: install
 	$(BIN)/mooring run two-radius --preset quick
 	$(BIN)/mooring report runs
 
 docs: install
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[docs]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:

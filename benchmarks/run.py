@@ -11,19 +11,21 @@ from typing import Any
 from rich.console import Console
 
 from mooring.bench import bench
+from mooring.files import write_atomic
+from mooring.train.provenance import git_commit, versions
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results" / "bench")
     out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
     for sweep in ("none", "nodes", "slots"):
         bench(console=Console(width=180), sweep=sweep, save=partial(write, out))
 
 
 def write(folder: Path, record: dict[str, Any]) -> None:
-    (folder / f"{record['name']}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    origin = {"versions": versions() | record["versions"], "git_commit": git_commit()}
+    write_atomic(folder / f"{record['name']}.json", json.dumps(record | origin, indent=1) + "\n")
 
 
 if __name__ == "__main__":

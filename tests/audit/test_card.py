@@ -45,11 +45,14 @@ def test_broken_invariants_are_named(leaky: Card) -> None:
 
 
 def test_render(leaky: Card) -> None:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(leaky.render())
-    text = console.export_text()
-    assert "WholeBatchMean · virtual node · 5 channels" in text
-    assert "broken: batch_mates" in text
+    for width in (60, 100):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(leaky.render())
+        text = console.export_text()
+        assert "WholeBatchMean" in text
+        assert "virtual node · 5 channels" in text
+        assert "…" not in text
+        assert "broken: batch_mates" in text
 
 
 def test_a_missing_finding_is_named(good: Card) -> None:

@@ -25,6 +25,13 @@ def test_a_module_can_be_handed_to_a_module() -> None:
     assert isinstance(layer.conv, SGConv)
 
 
+def test_builders_of_the_zoo_are_given_a_spec() -> None:
+    module = resolve("mooring.zoo.baselines:anchored", 12, {"slots": 5, "heads": 3})
+    assert repr(module) == "SlotVirtualNode(12, slots=5, heads=3, anchored=True)"
+    with pytest.raises(ValueError, match="takes a MemorySpec, which has no field 'slot'; did you mean 'slots'"):
+        resolve("mooring.zoo.baselines:anchored", 12, {"slot": 5})
+
+
 @pytest.mark.parametrize(
     ("target", "kwargs", "message"),
     [

@@ -119,7 +119,7 @@ def test_heat_maps_sort_slots_into_a_diagonal(counted: list[Group]) -> None:
 def test_a_broken_table_of_weights_is_named(make_run: Callable[..., Any]) -> None:
     data = make_run("anchored", 0, 1.0, 1.0, 1.0, diagnostics={"write_weights": [[0.5, 0.5], [1.0]]})
     item = Group("anchored", "", (Record(Path("a.json"), "run", data),))
-    with pytest.raises(RecordError, match=r"^a\.json: field 'diagnostics\.write_weights' is no table of numbers"):
+    with pytest.raises(RecordError, match=r"^a\.json: field 'diagnostics\.write_weights' is not a table of numbers"):
         heatmaps.write_weights([item])
 
 
@@ -163,7 +163,7 @@ def test_idea_picture_says_what_the_formula_says() -> None:
 
 def test_series_of_another_length_is_refused() -> None:
     part = {"x": [1, 2, 3], "lines": [{"label": "a", "y": [1, 2]}], "xlabel": "n", "ylabel": "t", "log": ""}
-    message = r"^v\.json: line 'a' has 2 values but x has 3\. Give one value a position\.$"
+    message = r"^v\.json: line 'a' has 2 values but x has 3\. Give one value per position\.$"
     with pytest.raises(RecordError, match=message):
         series("s", "S", "c", [Record(Path("v.json"), "verify", part)])
 

@@ -96,7 +96,8 @@ def test_a_file_without_blocks_needs_no_records(tmp_path: Path) -> None:
         (
             "preset=paper",
             "preset=full",
-            "table 'two-radius': no run of two-radius with preset 'full'. Write one with `mooring run two-radius`.",
+            "table 'two-radius': no run of two-radius with preset 'full'. Write one with `mooring run two-radius "
+            "--preset full`.",
         ),
         (
             "old numbers",

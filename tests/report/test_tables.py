@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.report.builders import build
-from mooring.report.records import RecordError, load
+from mooring.report.records import RecordError, Records, load
 from mooring.report.stats import Estimate
 from mooring.report.tables import Column, Table, percent, plain, show
 
@@ -146,7 +146,7 @@ def test_original_keeps_configurations_apart(
         build("two-radius-original", load([tmp_path / "records"]), preset="full")
     assert str(caught.value) == (
         f"{path}: field 'metrics.final.test/label' is missing. Write the record again with `mooring run "
-        f"two-radius-original`."
+        f"two-radius-original --preset full`."
     )
 
 
@@ -199,9 +199,13 @@ def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_s
         (
             "motifs",
             {"preset": "huge"},
-            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs`.",
+            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs --preset huge`.",
         ),
-        ("bench", {"name": "x"}, "table 'bench': no bench record named 'x'. Write it with `mooring bench`."),
+        (
+            "bench",
+            {"name": "x"},
+            "table 'bench': no bench record named 'x'. Write it with `mooring bench --json runs/bench/peers.json`.",
+        ),
     ],
 )
 def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:
@@ -230,3 +234,19 @@ def test_html_of_every_table_parses(everything: Path) -> None:
         parser.open_tags = []
         parser.feed(build(name, load([everything]), **options).to_html())
         assert parser.open_tags == []
+
+
+def test_a_fault_of_the_soak_is_an_alarm(save: Callable[..., Path], tmp_path: Path) -> None:
+    generated = dict.fromkeys(("non_finite", "order", "leak", "left_out", "oracle", "raised"), 0) | {"inputs": 1009}
+    counts = {
+        "generated": generated | {"leak": 3},
+        "kills": {"kills": 101, "different": 0},
+        "reports": {"kinds": 61, "tracebacks": 0},
+    }
+    with pytest.raises(ValueError, match="make soak"):
+        build("soak", Records(()))
+    save({"schema": 1, "kind": "soak", "seed": 5, "seconds": 120.0, "counts": counts}, "soak.json")
+    table = build("soak", load([tmp_path / "records"]))
+    assert ("generated inputs", "1,009", "another graph matters", "3") in table.rows
+    assert ("kills of a training", "101", "another record", "0") in table.rows
+    assert [table.rows[row][3] for row, _ in table.alarms] == ["3"]

@@ -57,3 +57,12 @@ def test_record_is_strict_json() -> None:
 def test_no_instances_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"prop:example: instances=0, but a claim needs at least one\. Pass"):
         CLAIM.run(instances=0)
+
+
+def test_every_further_control_has_to_be_rejected_too() -> None:
+    caught = dataclasses.replace(CLAIM, more_controls={"eight": 8, "nine": 9}).run()
+    assert caught.ok
+    assert caught.control == "a number above five; eight; nine"
+    assert caught.control_note == "got 7; got 8; got 9"
+    missed = dataclasses.replace(CLAIM, more_controls={"eight": 8, "two": 2}).run()
+    assert (missed.passed, missed.control_failed, missed.ok) == (True, False, False)

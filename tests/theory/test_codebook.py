@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 
@@ -22,3 +24,9 @@ def test_a_codebook_too_large_for_its_dimension_is_full_and_measurably_closer() 
     codebook = separated(64, 3, spherical, torch.Generator().manual_seed(0))
     assert codebook.shape == (64, 3)
     assert margin(codebook) < 0.5
+
+
+def test_a_doubling_of_the_slots_adds_seven_dimensions_whatever_their_number() -> None:
+    dims = [logarithmic_dim(2**exponent) for exponent in range(1, 21)]
+    assert dims[0] == 8
+    assert {after - before for before, after in itertools.pairwise(dims)} == {7}

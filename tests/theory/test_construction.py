@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from mooring.theory import AddressedTable
-from mooring.theory.construction import same_code
+from mooring.theory.construction import OrderedTable, OverflowingTable, PaddedTable, check_construction, same_code
 from mooring.theory.instances import every_permutation, sampled_permutations
 
 
@@ -36,3 +36,22 @@ def test_one_address_for_all_slots_is_a_homogeneous_memory() -> None:
     table = AddressedTable(4, 2, 2, code=same_code)
     memory = table.write(source).round().long()
     assert (table.read(memory, target) != target.label).any()
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (OverflowingTable, "a coordinate does not fit b bits"),
+        (OrderedTable, "the memory depends on source order"),
+        (PaddedTable, "not the width of eq:upper"),
+    ],
+)
+def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fault(
+    table: type[AddressedTable], reason: str
+) -> None:
+    source, target = every_permutation(5, torch.Generator().manual_seed(0))
+    faulty = table(5, 3, bits=2)
+    assert torch.equal(faulty.read(faulty.write(source).round().long(), target), target.label)
+    evidence = check_construction(table, 1, torch.Generator().manual_seed(0))
+    assert not evidence.passed
+    assert reason in evidence.note

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from mooring.train.config import ConfigError, differing_field, override, parse_overrides, strict, to_json
-from mooring.train.experiment import TrainConfig
+from mooring.train.experiment import TrainConfig, get_experiment
 
 WHERE = "two-radius 'quick'"
 CONFIG = TrainConfig(epochs=3, steps_per_epoch=5, learning_rate=0.01)
@@ -80,6 +80,50 @@ def test_text_is_parsed_by_the_fields_type(field: str, text: Any, value: Any) ->
 def test_ill_typed_values_are_refused(field: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"^two-radius 'quick': field '{field}' expects .*, got "):
         override(WIDE, {field: value}, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("epochs", "0"),
+        ("steps_per_epoch", "-1"),
+        ("learning_rate", "0"),
+        ("learning_rate", "-1e-3"),
+        ("learning_rate", "nan"),
+        ("learning_rate", "inf"),
+        ("memory_lr_scale", "-1"),
+        ("weight_decay", "-0.1"),
+        ("clip_norm", "-1"),
+        ("clip_norm", "0"),
+        ("clip_norm", "nan"),
+    ],
+)
+def test_values_no_run_could_use_are_refused(field: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^two-radius 'quick': {field}=\S+, expected"):
+        override(CONFIG, {field: text}, WHERE)
+    with pytest.raises(ConfigError, match=rf"^TrainConfig: {field}="):
+        TrainConfig(**{**vars(CONFIG), field: float(text)})
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "text"),
+    [
+        ("two-radius", "assignments", "0"),
+        ("two-radius", "validation_batches", "0"),
+        ("two-radius", "temperature", "0"),
+        ("two-radius", "count_weight", "nan"),
+        ("two-radius-leaderboard", "hopeless_after", "0"),
+        ("two-radius-original", "batch_size", "-3"),
+        ("two-radius-permutation", "graphs", "0"),
+        ("motifs", "batch_size", "0"),
+        ("motifs-leaderboard", "channels", "0"),
+        ("linksets", "batch_size", "0"),
+        ("linksets", "larger_graphs", "0"),
+    ],
+)
+def test_every_task_refuses_them_too(task: str, field: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{task} 'tiny': {field}=\S+, expected"):
+        override(get_experiment(task).presets["tiny"], {field: text}, f"{task} 'tiny'")
 
 
 def test_missing_field_is_an_error() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.train import RunRequest, RunsFailed, engine, run_many, run_one
+from mooring.train import RunRequest, RunsFailed, engine, get_experiment, run_many, run_one
 from mooring.train.engine_local import worker_environment
 from mooring.train.progress import PROGRESS_FILE, read_progress
 
@@ -91,9 +91,43 @@ def test_all_requests_are_checked_before_any_is_started(toy: Maker, fake: FakeEn
     assert not fake.jobs
 
 
+@pytest.mark.parametrize("workers", [0, -2])
+def test_no_workers_at_all_are_refused(toy: Maker, fake: FakeEngine, workers: int) -> None:
+    with pytest.raises(ValueError, match=f"workers={workers}, expected 1 or more"):
+        run_many([toy()], workers)
+    assert not fake.jobs
+
+
+def test_what_a_task_needs_is_missed_once_before_any_run_starts(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_one(toy(seed=7, epochs=1))
+    needed = {"no_such_solver": "mooring[links]"}
+    monkeypatch.setattr(get_experiment("toy_experiment:Toy"), "requires", needed)
+    with pytest.raises(ImportError, match=r"^toy: needs no_such_solver, .*: pip install 'mooring\[links\]'$"):
+        run_many([toy(seed=seed, epochs=1) for seed in range(3)])
+    assert not fake.jobs
+    # A finished run needs nothing.
+    assert len(run_many([toy(seed=7, epochs=1)])) == 1
+    # The control: what is there is not missed.
+    monkeypatch.setattr(get_experiment("toy_experiment:Toy"), "requires", {"torch": "torch"})
+    assert len(run_many([toy(seed=0, epochs=1)])) == 1
+
+
+def test_link_sets_without_the_solver_are_refused(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    with pytest.raises(ImportError, match=r"^linksets: needs ortools, .*pip install 'mooring\[links\]'"):
+        run_many([RunRequest("linksets", "vn", 0, "tiny", {}, tmp_path)])
+    assert not fake.jobs
+
+
 def test_unknown_engine(toy: Maker) -> None:
     with pytest.raises(ValueError, match="unknown engine 'slurm'; the engines are local, ray"):
         run_many([toy()], engine="slurm")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown engine 'locale'; did you mean 'local'"):
+        run_many([toy()], engine="locale")  # type: ignore[arg-type]
 
 
 def test_a_failing_run_is_reported_and_the_others_go_on(
@@ -106,6 +140,8 @@ def test_a_failing_run_is_reported_and_the_others_go_on(
     assert request.seed == 1
     assert "exit code 1" in reason
     assert reason.endswith("RuntimeError: the toy fell over")
+    assert "Traceback" not in reason
+    assert "Traceback" in (request.folder / "log.txt").read_text()
     said = capsys.readouterr().err
     assert "seed 1: failed: exit code 1" in said
     assert "seed 0: finished in" in said

@@ -22,10 +22,12 @@ def test_a_registered_task_is_found_by_name() -> None:
 
 def test_a_task_of_ones_own_is_found_by_path() -> None:
     assert get_experiment("toy_experiment:Toy") is Toy
-    with pytest.raises(ValueError, match="no class 'Boy' in toy_experiment"):
+    with pytest.raises(ValueError, match="toy_experiment has no 'Boy'; did you mean 'Toy'"):
         get_experiment("toy_experiment:Boy")
     with pytest.raises(ValueError, match="cannot import 'no_such_module'"):
         get_experiment("no_such_module:Toy")
+    with pytest.raises(ValueError, match="toy_experiment:ToyNet is no class derived from"):
+        get_experiment("toy_experiment:ToyNet")
 
 
 def test_an_unknown_task_gets_a_suggestion() -> None:
@@ -48,6 +50,15 @@ def test_every_task_package_is_listed_with_what_a_run_needs() -> None:
         assert cls.models
         assert all(isinstance(preset, cls.config_type) for preset in cls.presets.values())
     assert {module.replace("_", "-") for module in experiment._task_packages()} <= tasks.keys()
+
+
+def test_every_task_has_a_preset_of_its_own_to_begin_with() -> None:
+    usual = {name: cls.usual_preset() for name, cls in list_experiments().items()}
+    assert usual["two-radius"] == usual["motifs"] == usual["linksets"] == "quick"
+    assert usual["two-radius-leaderboard"] == usual["motifs-leaderboard"] == "screen"
+    assert all(list_experiments()[name].presets[preset] for name, preset in usual.items())
+    fallback = type("Other", (Toy,), {"presets": {"first": None, "second": None}})
+    assert fallback.usual_preset() == "first"
 
 
 def test_memory_is_what_lies_under_the_attribute() -> None:

@@ -34,11 +34,26 @@ def test_round_trip_keeps_every_float(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", '{"schema": 1', "[]", '{"schema": 9, "kind": "run"}', '{"schema": 1, "kind": "run"}']
+    "text",
+    [
+        "",
+        '{"schema": 1',
+        "[]",
+        '{"schema": 9, "kind": "run"}',
+        '{"schema": 1, "kind": "run"}',
+        "[" * 100_000,
+        '{"schema": 1, "kind": "run", "seed": ' + "9" * 5000 + "}",
+        RECORD.to_json().replace('"task": "toy"', '"task": ["toy"]'),
+        RECORD.to_json().replace('"seed": 3', '"seed": "3"'),
+        RECORD.to_json().replace('"seed": 3', '"seed": true'),
+        dataclasses.replace(RECORD, config=[5]).to_json(),  # type: ignore[arg-type]
+        RECORD.to_json().replace('"wall_seconds": 0.0', '"wall_seconds": null'),
+        RECORD.to_json().replace("toy", "t\xf6y").encode("latin-1"),
+    ],
 )
-def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_is_no_record_is_refused(tmp_path: Path, text: str | bytes) -> None:
     path = tmp_path / "broken.json"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
     with pytest.raises(RecordError, match=r"broken\.json: .*(Delete it|another --out)"):
         Record.read(path)
 
@@ -48,3 +63,12 @@ def test_another_config_is_refused_by_field() -> None:
     require_same_config({"epochs": 5}, {"epochs": 5}, path, remove=path)
     with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
         require_same_config({"epochs": 5}, {"epochs": 7}, path, remove=path)
+
+
+def test_no_two_models_share_a_file_and_every_name_is_safe() -> None:
+    models = ["vn", "gcn+vn-sum", "my_vn:counted", "my_vn@counted", "my_vn/counted", "..", "a b", "%40", "@"]
+    names = [record_path(Path("out"), "task", "preset", model, 3) for model in models]
+    assert len({path.name for path in names}) == len(models)
+    assert all(path.parent == Path("out/task/preset") for path in names)
+    assert all(not set(path.name) & set('<>:"/\\|?*') for path in names)
+    assert names[:2] == [Path(f"out/task/preset/{model}-seed3.json") for model in models[:2]]

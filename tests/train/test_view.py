@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -67,3 +68,21 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Vi
     for text in ("linear seed 0", "3/6", "mse 0.25", "1 min 23 s", "1 waiting"):
         assert text in table
     assert "linear seed 1" not in table
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int) -> None:
+    name = "two-radius-leaderboard screen my_module:CountedMean seed 11"
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    made = LiveView([name], [toy().experiment()], console)
+    made.started(0)
+    made.progress(0, Progress(103, 206, {"mse": 0.1234, "count": 0.4321, "both": 0.9876, "label": 0.5432}, 4839.0))
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    text = plain.file.getvalue()
+    assert "…" not in text
+    for word in ("103/206", "0.1234", "0.4321", "0.9876", "0.5432", "80", "39"):
+        assert word in text.split(), text
+    # A name longer than its column is folded, letter for letter.
+    assert Counter(name.replace(" ", "")) <= Counter(text)

@@ -1,8 +1,11 @@
 """Names, titles and papers."""
 
 import pytest
+import torch
+from torch import nn
 
 from mooring import zoo
+from mooring.nn import SlotVirtualNode, VirtualNode
 from mooring.zoo import registry
 
 # What records and tables refer to; a name once given stays.
@@ -69,5 +72,40 @@ def test_a_near_miss_is_suggested() -> None:
 
 def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    with pytest.raises(ValueError, match="'gmt' is registered already"):
+    with pytest.raises(ValueError, match="'gmt' is already registered"):
         zoo.register("gmt", title="another", paper="2026")(lambda spec: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mooring.nn:VirtualNode", VirtualNode),
+        ("mooring.nn:SlotVirtualNode", SlotVirtualNode),
+        ("mooring.zoo.lse:lse", nn.Module),
+    ],
+)
+def test_an_import_name_needs_no_registration(name: str, kind: type) -> None:
+    spec = zoo.MemorySpec(channels=12, slots=5, heads=3)
+    found = zoo.entry(name)
+    assert found.name == name
+    module = found.build(spec)
+    assert isinstance(module, kind)
+    # In float64: some processors lose float32 kernels once bfloat16 was tried, as an audit does.
+    assert module.double()(torch.randn(7, 12).double()).shape == (7, 12)
+    assert zoo.size(name, spec) > 0
+    assert name not in zoo.names()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mooring.nn:SlotVirtualNod", "mooring.nn has no 'SlotVirtualNod'; did you mean 'SlotVirtualNode'"),
+        ("no_such_module:VN", "cannot import 'no_such_module'"),
+        ("math:pi", "math:pi is float, expected a class or a function"),
+        ("torch.nn:Linear", r"torch.nn:Linear takes \(in_features, .*expected one argument `spec`"),
+        ("torch_geometric.nn:SumAggregation", "expected one argument `spec`"),
+    ],
+)
+def test_an_import_name_that_builds_no_module_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        zoo.entry(name)

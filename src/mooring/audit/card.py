@@ -120,15 +120,14 @@ class Card:
             value = "" if finding.value is None else f"{finding.value:.3g}"
             mark = Text(finding.verdict, style="red" if finding.broken else "")
             table.add_row(finding.name.replace("_", " "), mark, value)
+        called = Text(f"{self.kind.replace('_', ' ')} · {self.channels} channels", style="dim")
         foot = [Text(note, style="dim") for note in self.notes]
         end = (
             "no broken invariant"
             if not self.broken
             else f"broken: {', '.join(finding.name for finding in self.broken)}"
         )
-        return Panel(
-            Group(table, *foot),
-            title=f"{self.module} · {self.kind.replace('_', ' ')} · {self.channels} channels",
-            subtitle=end,
-            border_style="red" if self.broken else "green",
-        )
+        # Only the name stands in the border, where rich cuts what is too long; the rest wraps.
+        last = Text(end, style="red" if self.broken else "green")
+        border = "red" if self.broken else "green"
+        return Panel(Group(called, table, *foot, last), title=Text(self.module), border_style=border)

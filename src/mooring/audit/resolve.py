@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, cast
+
+from torch import nn
+
+from mooring import zoo
+from mooring.audit.finding import first_line
+from mooring.named import import_object
 
 # Constructor arguments that mean the width of the node features.
 CHANNEL_NAMES = (
@@ -30,16 +36,21 @@ CHANNEL_NAMES = (
 
 
 def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """Import ``package.module:Name`` and, if it is a class, build it.
+    """Import ``package.module:Name``, which runs that module's code, and, if it is a class, build it.
 
-    Arguments named like a width get ``channels``; the others come from ``kwargs``. A value of the form
-    ``package.module:Name`` is itself resolved, so that a module can be handed to a module.
+    A builder of the zoo, which takes a :class:`~mooring.zoo.MemorySpec`, is called with one; ``kwargs`` are its fields.
+    Of any other class, arguments named like a width get ``channels``; the others come from ``kwargs``. A value of the
+    form ``package.module:Name`` is itself resolved, so that a module can be handed to a module.
 
     >>> resolve("torch_geometric.nn:GraphMultisetTransformer", 8, {"k": 3})
     GraphMultisetTransformer(8, k=3, heads=1, layer_norm=False, dropout=0.0)
     """
     kwargs = dict(kwargs or {})
-    found = _import(target)
+    found = import_object(target, "audit")
+    if not callable(found):
+        raise ValueError(f"audit: {target} is {type(found).__name__}, expected a module, a class or a function.")
+    if not isinstance(found, nn.Module) and zoo.takes_spec(found):
+        return _from_spec(found, target, channels, kwargs)
     if not inspect.isclass(found):
         if kwargs:
             raise ValueError(f"audit: {target} is not a class, so it takes no arguments; got {', '.join(kwargs)}.")
@@ -73,11 +84,25 @@ def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = 
         raise ValueError(
             f"audit: {target} needs {', '.join(missing)}. Pass {flags} (in Python: kwargs={{{missing[0]!r}: ...}})."
         )
+    return _built(found, target, arguments)
+
+
+def _from_spec(found: Callable[..., Any], target: str, channels: int, kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    known = [field.name for field in fields(zoo.MemorySpec)]
+    for name in kwargs:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}."
+            raise ValueError(f"audit: {target} takes a MemorySpec, which has no field {name!r}; {hint}")
+    return _built(lambda **given: found(zoo.MemorySpec(**given)), target, {"channels": channels, **kwargs})
+
+
+def _built(found: Callable[..., Any], target: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
     try:
         return cast(Callable[..., Any], found(**arguments))
     except Exception as error:
         given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise ValueError(f"audit: {target}({given}) could not be built: {error}") from error
+        raise ValueError(f"audit: {target}({given}) could not be built: {first_line(error)}") from error
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
@@ -96,25 +121,6 @@ def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             arguments[name] = text
     return arguments
-
-
-def _import(target: str) -> Any:
-    module_name, colon, attribute = target.partition(":")
-    if not colon or not attribute:
-        raise ValueError(
-            f"audit: {target!r} is not of the form package.module:Name, e.g. torch_geometric.nn:SumAggregation."
-        )
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"audit: cannot import {module_name!r} of {target!r}: {error}") from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            close = get_close_matches(part, dir(found), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"audit: {module_name} has no {attribute!r}{hint}")
-        found = getattr(found, part)
-    return found
 
 
 def _value(value: Any, channels: int) -> Any:

@@ -6,6 +6,7 @@ A peer that needs dense input gets it from PyG's ``to_dense_batch``, as its user
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -53,6 +54,11 @@ class Peer:
     compiled: bool = False
     no_backward: str = ""
     readout: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name as it is typed: lower case, and dashes between its words."""
+        return "-".join(re.findall(r"[a-z0-9]+", self.name.lower()))
 
     def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
         """Why a shape is left out, or nothing."""
@@ -151,24 +157,23 @@ ZOO, DENSE = "zoo.", "transformer"
 
 
 def get_peer(name: str) -> Peer:
-    """One of :data:`PEERS`, or a module of the zoo as in ``zoo.lse``.
+    """One of :data:`PEERS` by its name or its slug, or a module of the zoo as in ``zoo.lse``.
 
-    >>> get_peer("zoo.lse").name
-    'zoo.lse'
+    >>> get_peer("zoo.lse").name, get_peer("slots-film").name
+    ('zoo.lse', 'slots, FiLM')
     """
-    if name in PEERS:
-        return PEERS[name]
+    slugs = {peer.slug: peer for peer in PEERS.values()}
+    if name in PEERS or name.lower() in slugs:
+        return PEERS[name] if name in PEERS else slugs[name.lower()]
     if name.startswith(ZOO):
         entry = zoo.entry(name.removeprefix(ZOO))
         if entry.name == "none":
             raise ValueError("bench: 'zoo.none' is the absence of a module and takes no time.")
         scores = _pair_scores if entry.name == DENSE else None
         return Peer(name, lambda setting: _from_zoo(entry, setting), _ragged, scores)
-    close = get_close_matches(name, PEERS, n=1)
-    raise ValueError(
-        f"bench: unknown peer {name!r}; "
-        + (f"did you mean {close[0]!r}?" if close else f"there are {', '.join(PEERS)}, and zoo.NAME.")
-    )
+    close = get_close_matches(name.lower(), slugs, n=1) or [slug for slug in slugs if name.lower() in slug.split("-")]
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(f"bench: unknown peer {name!r}; {guess}There are {', '.join(slugs)}, and zoo.NAME.")
 
 
 def zoo_peers() -> list[str]:

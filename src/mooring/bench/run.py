@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from mooring.bench.allocator import keep_freed_memory
 from mooring.bench.compare import compare
@@ -19,6 +19,7 @@ from mooring.bench.peers import OURS, PEERS, get_peer, zoo_peers
 from mooring.bench.setting import Setting
 from mooring.bench.shapes import SHAPES, get_shape
 from mooring.bench.sizes import sizes_sweep
+from mooring.terminal import FittedTable, Heading
 
 Sweep = Literal["none", "nodes", "slots", "zoo"]
 
@@ -63,8 +64,8 @@ def bench(
         console: where the table goes.
         sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``zoo`` compares all its modules.
-        peers: names of :data:`~mooring.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that suits the
-            sweep by default.
+        peers: names or slugs of :data:`~mooring.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that
+            suits the sweep by default.
         sizes: numbers of nodes of that sweep.
         setting: width, slots and heads; the base that a sweep over slots varies.
         memory: also measure peak memory, which starts a process for each contestant.
@@ -74,7 +75,12 @@ def bench(
         WrongResult: the ops do not meet the oracle; nothing was timed.
     """
     if sweep not in ABOUT:
-        raise ValueError(f"bench: sweep is {sweep!r} but none, nodes, slots or zoo was expected.")
+        close = get_close_matches(sweep, ABOUT, n=1)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected none, nodes, slots or zoo.")
+    for name, number in (("threads", threads), ("repeats", repeats)):
+        if number < 1:
+            raise ValueError(f"bench: {name}={number}, expected 1 or more.")
     for shape in shapes:
         get_shape(shape)
     default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
@@ -119,15 +125,13 @@ def bench(
     return record
 
 
-def table(record: dict[str, Any]) -> Table:
+def table(record: dict[str, Any]) -> FittedTable:
     """The rows of a record as they will stand in a report, without columns that hold nothing."""
     fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
-    shown = Table(title=record["title"], title_justify="left", caption=record["caption"], caption_justify="left")
-    for field in fields:
-        shown.add_column(field.replace("_", " "), no_wrap=field == "contestant")
-    for row in record["rows"]:
-        shown.add_row(*(_text(row.get(field)) for field in fields))
-    return shown
+    words = {field for field in fields if any(isinstance(row.get(field), str) for row in record["rows"])}
+    headings = [Heading(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields]
+    rows = [[_text(row.get(field)) for field in fields] for row in record["rows"]]
+    return FittedTable(record["title"], headings, rows, [record["caption"]])
 
 
 def _text(value: object) -> str:

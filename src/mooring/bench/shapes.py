@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor
@@ -42,6 +43,10 @@ SHAPES = {
 }
 
 
+# 128 features of so many nodes are 50 gigabytes.
+MOST_NODES = 100_000_000
+
+
 def get_shape(name: str) -> Shape:
     """One of :data:`SHAPES`, or equal graphs written as ``graphs x nodes``.
 
@@ -52,8 +57,12 @@ def get_shape(name: str) -> Shape:
         return SHAPES[name]
     equal = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
     if equal is None:
+        close = get_close_matches(name, SHAPES, n=1)
+        guess = f"did you mean {close[0]!r}? Expected" if close else "expected"
         raise ValueError(
-            f"bench: unknown shape {name!r}; expected {', '.join(SHAPES)}, or equal graphs as in 8x2000 (8 of 2,000)."
+            f"bench: unknown shape {name!r}; {guess} {', '.join(SHAPES)}, or equal graphs as in 8x2000 (8 of 2,000)."
         )
     graphs, nodes = int(equal[1]), int(equal[2])
+    if graphs * nodes > MOST_NODES:
+        raise ValueError(f"bench: shape {name!r} has {graphs * nodes:,} nodes, expected at most {MOST_NODES:,}.")
     return Shape(name, f"{graphs:,} graphs of {nodes:,} nodes", lambda g: torch.full((graphs,), nodes))

@@ -5,6 +5,7 @@
 1.0
 """
 
+from mooring.report.clean import refusals
 from mooring.report.page import Summary, build_report, tables_text, write_figures
 from mooring.report.records import Record, RecordError, Records, load
 from mooring.report.refresh import StaleError, refresh
@@ -24,6 +25,7 @@ __all__ = [
     "load",
     "paired_difference",
     "refresh",
+    "refusals",
     "tables_text",
     "write_figures",
 ]

@@ -12,6 +12,9 @@ from mooring.report import paper
 from mooring.report.records import Record
 from mooring.report.stats import Estimate, estimate
 
+# A setting that is a whole object would fill the row it is to name.
+LONGEST = 80
+
 
 @dataclass(frozen=True)
 class Group:
@@ -91,4 +94,5 @@ def _most_common(configs: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mooring.files import write_atomic
 from mooring.report.builders.named import build
 from mooring.report.records import RecordError, Records, load
 
@@ -46,7 +47,7 @@ def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False)
             f"{', '.join(map(str, stale))}: tables differ from the records. Run `mooring report --refresh`."
         )
     for path in stale:
-        path.write_text(fresh[path], encoding="utf-8")
+        write_atomic(path, fresh[path])
     return stale
 
 

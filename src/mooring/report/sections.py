@@ -22,7 +22,7 @@ from mooring.report.figures import original as original_figure
 from mooring.report.figures.series import series
 from mooring.report.figures.style import Picture
 from mooring.report.groups import group, usual_only
-from mooring.report.records import Record, Records
+from mooring.report.records import COMMANDS, Records
 from mooring.report.settings import reference_lines
 from mooring.report.tables import Table
 
@@ -65,6 +65,8 @@ def _two_radius(records: Records) -> Iterable[Block | None]:
     if records.presets(two_radius.TASK):
         yield idea.anchor_idea()
     for preset in records.presets(two_radius.TASK):
+        # Tables first: a record that fits neither is then refused before anything is drawn.
+        accuracy, diagnostics = two_radius.accuracy(records, preset), two_radius.diagnostics(records, preset)
         runs = records.runs(two_radius.TASK, preset)
         usual = usual_only(group(runs))
         reference = reference_lines(runs[0])
@@ -77,9 +79,9 @@ def _two_radius(records: Records) -> Iterable[Block | None]:
             heatmaps.read_weights(usual),
             heatmaps.anchor_weights(usual),
         )
-        yield two_radius.accuracy(records, preset)
+        yield accuracy
         yield from (_of(picture, preset) for picture in pictures)
-        yield two_radius.diagnostics(records, preset)
+        yield diagnostics
 
 
 def _original(records: Records) -> Iterable[Block | None]:
@@ -109,7 +111,7 @@ def _theory(records: Records) -> Iterable[Block | None]:
         return
     yield theory.checks(records)
     for claim in theory.claims(records):
-        parts = [claim.part(part) for part in claim.find("series") or ()]
+        parts = claim.parts("series")
         if parts:
             label = claim.text("label")
             caption = (
@@ -136,7 +138,7 @@ def _leaderboard(records: Records) -> Iterable[Block | None]:
 def _bench(records: Records) -> Iterable[Block | None]:
     yield from bench.measurements(records)
     for record in records.kind("bench"):
-        parts: list[Record] = [record.part(part) for part in record.find("series") or ()]
+        parts = record.parts("series")
         if parts:
             name = str(record.find("name") or record.path.stem)
             caption = str(record.find("caption") or BENCH_CAPTION)
@@ -165,7 +167,8 @@ CHAPTERS = (
         "How much must fit: slots and width",
         "A memory must be able to tell all n! permutations apart, so slots times width times bits has a least size "
         "(thm:lower). Here memories of many shapes are trained on one n.",
-        f"mooring run {PERMUTATION}",
+        # One run makes no map of slots by width.
+        "python experiments/capacity.py",
         lambda records: [capacity.capacity(records.runs(PERMUTATION))],
     ),
     Chapter(
@@ -196,15 +199,15 @@ CHAPTERS = (
         "leaderboard",
         "Every module",
         "All modules under one interface, one budget and one search of the learning rate.",
-        f"mooring run {leaderboard.TASK}",
+        f"mooring run {leaderboard.TASK} --preset screen",
         _leaderboard,
     ),
     Chapter(
         "verify",
         "The theorems, executed",
-        "Every claim of the paper is run as a numerical check, and every check is run again on something that must "
-        "fail it.",
-        "mooring verify",
+        "The paper's theorems, propositions and corollary as numerical checks; every check is run again on something "
+        "that must fail it.",
+        COMMANDS["verify"],
         _theory,
     ),
     Chapter(
@@ -213,8 +216,8 @@ CHAPTERS = (
         "The same measurements pointed at any module: does it count, can it be addressed, does a graph's answer "
         "depend on "
         "the others in its batch?",
-        "mooring audit",
+        COMMANDS["audit"],
         _audit,
     ),
-    Chapter("bench", "Speed and memory", "Ratios measured in one run on one machine.", "mooring bench", _bench),
+    Chapter("bench", "Speed and memory", "Ratios measured in one run on one machine.", COMMANDS["bench"], _bench),
 )

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape as markup
-from rich.table import Table as RichTable
 
 from mooring.report.stats import Estimate
+from mooring.terminal import FittedTable, Heading
 
 ABSENT = "–"
 
@@ -48,20 +46,13 @@ class Table:
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: a row of another length"
 
-    def to_rich(self) -> RichTable:
-        table = RichTable(
-            title=markup(self.title), title_justify="left", caption=markup("\n".join(self.notes)), box=box.SIMPLE_HEAD
-        )
-        table.caption_justify = "left"
-        for column in self.columns:
-            heading = f"{column.group}\n{column.title}" if column.group else column.title
-            table.add_column(heading, justify="left" if column.left else "right", no_wrap=column is self.columns[0])
-        for place, row in enumerate(self.rows):
-            cells = [
-                f"[bold red]{cell}[/]" if (place, i) in self.alarms else cell for i, cell in enumerate(map(markup, row))
-            ]
-            table.add_row(*cells)
-        return table
+    def to_rich(self) -> FittedTable:
+        """What a rich console prints, fitted to its width."""
+        headings = [
+            Heading(f"{column.group}\n{column.title}" if column.group else column.title, column.left, column.wide)
+            for column in self.columns
+        ]
+        return FittedTable(self.title, headings, self.rows, self.notes, self.alarms)
 
     def to_text(self, width: int = 110) -> str:
         """What the terminal shows, without colour."""

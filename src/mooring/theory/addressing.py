@@ -134,9 +134,16 @@ def _leak_series(generator: torch.Generator) -> Series:
 
 
 def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.Generator) -> Evidence:
-    """Binary and spherical codebooks of margin 1/2 exist in so many dimensions. ``instances`` is the largest log2 M."""
+    """Binary and spherical codebooks of margin 1/2 exist, and each doubling of M adds at most 7 dimensions.
+
+    ``instances`` is the largest log2 M.
+    """
     sizes = [2**exponent for exponent in range(1, instances + 1)]
     draws: tuple[Draw, ...] = (binary, spherical)
+    for exponent, slots in enumerate(sizes, 1):
+        if dims(slots) > 7 * exponent + 1:
+            note = f"M={slots} in {dims(slots)} dimensions, above 7 log2 M + 1 = {7 * exponent + 1}"
+            return Evidence(False, math.nan, exponent, note)
     worst = min(margin(separated(slots, dims(slots), draw, generator)) for slots in sizes for draw in draws)
     series = Series(
         title="Dimensions that address M slots",
@@ -184,5 +191,6 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: five dimensions whatever M",
         margin_means="least margin of the codebooks built, minus 1/2",
         instances=10,
+        more_controls={"dimensions that grow with M: 7 M + 1": lambda slots: 7 * slots + 1},
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float32, Float64
@@ -28,7 +29,30 @@ def equal_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> 
 AnchorDraw = Callable[[Float64[Tensor, " dim"], torch.Generator], Float64[Tensor, " dim"]]
 
 
-def check_segment(draw: AnchorDraw, instances: int, generator: torch.Generator) -> Evidence:
+def multiplicity(
+    share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
+) -> Float64[Tensor, " counts"]:
+    """The ``k`` that puts the output at this share of the way from the anchor to the nodes' value."""
+    return share / (1 - share) * (anchor_logit - score).exp()
+
+
+def bare_odds(
+    share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
+) -> Float64[Tensor, " counts"]:
+    """The odds alone: they grow with ``k`` but are not ``k``."""
+    del score, anchor_logit
+    return share / (1 - share)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """An anchor, and how a multiplicity is read off the share of the way from it to the nodes' value."""
+
+    draw: AnchorDraw
+    decode: Callable[[Float64[Tensor, " counts"], Float64[Tensor, ""], Float64[Tensor, ""]], Float64[Tensor, " counts"]]
+
+
+def check_segment(segment: Segment, instances: int, generator: torch.Generator) -> Evidence:
     """Every multiplicity from 0 to 400 is read off where the anchored output lies between ``a`` and ``v``."""
     largest, dim, worst, examined = 400, 5, 0.0, 0
     counts = torch.arange(largest + 1)
@@ -36,7 +60,7 @@ def check_segment(draw: AnchorDraw, instances: int, generator: torch.Generator) 
     for _ in range(instances):
         score, anchor_logit = (torch.rand(2, generator=generator, dtype=torch.float64) * 8 - 4).unbind()
         value = torch.randn(dim, generator=generator, dtype=torch.float64)
-        anchor = draw(value, generator)
+        anchor = segment.draw(value, generator)
         keys, values = torch.ones(len(graph), 1, 1, dtype=torch.float64), value.expand(len(graph), 1, dim)
         state = write(score.view(1, 1, 1), keys, values, graph, num_graphs=largest + 1)
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[:, 0, 0]
@@ -45,7 +69,7 @@ def check_segment(draw: AnchorDraw, instances: int, generator: torch.Generator) 
         if length == 0:
             return Evidence(False, math.inf, examined + largest + 1, "every multiplicity gives the same output")
         share = (output - anchor) @ direction / length
-        decoded = share / (1 - share) * (anchor_logit - score).exp()
+        decoded = segment.decode(share, score, anchor_logit)
         worst = max(worst, float((decoded - counts).abs().max()))
         examined += largest + 1
         if (share.diff() <= 0).any():
@@ -141,11 +165,12 @@ CLAIMS: tuple[Claim, ...] = (
         label="prop:segment",
         statement="k identical nodes move the anchored read along the segment from a to v, injectively in k.",
         check=check_segment,
-        subject=distinct_anchor,
-        control=equal_anchor,
+        subject=Segment(distinct_anchor, multiplicity),
+        control=Segment(equal_anchor, multiplicity),
         control_means="premise removed: the anchor has the nodes' own value, a = v",
         margin_means="0.5 minus the furthest any decoded multiplicity was from its integer",
         instances=5,
+        more_controls={"odds without the logits, which grow with k but are not k": Segment(distinct_anchor, bare_odds)},
     ),
     Claim(
         label="prop:mass",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -41,6 +41,7 @@ class Claim(Generic[S]):
 
     ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
     removed or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
+    A check of several conditions has a control for each: one that meets all the others.
 
     Args:
         label: the paper's label, with a dotted part where one statement needs several checks.
@@ -51,6 +52,7 @@ class Claim(Generic[S]):
         control_means: what is wrong with the control.
         margin_means: what the margin is a distance between.
         instances: how many random instances (or how large an enumeration) to ask for.
+        more_controls: further things the check must reject, by what is wrong with each.
     """
 
     label: str
@@ -61,15 +63,21 @@ class Claim(Generic[S]):
     control_means: str
     margin_means: str
     instances: int
+    more_controls: Mapping[str, S] = field(default_factory=dict)
+
+    @property
+    def controls(self) -> dict[str, S]:
+        """Everything the check must reject, by what is wrong with it."""
+        return {self.control_means: self.control, **self.more_controls}
 
     def run(self, seed: int = 0, instances: int | None = None) -> ClaimResult:
-        """Check the subject, then the control, each from the same fresh generator."""
+        """Check the subject, then every control, each from the same fresh generator."""
         asked = self.instances if instances is None else instances
         if asked < 1:
             raise ValueError(f"{self.label}: instances={asked}, but a claim needs at least one. Pass instances >= 1.")
         start = time.perf_counter()
         evidence = self.check(self.subject, asked, self.generator(seed))
-        refuted = self.check(self.control, asked, self.generator(seed))
+        refuted = [self.check(control, asked, self.generator(seed)) for control in self.controls.values()]
         return ClaimResult(
             label=self.label,
             statement=self.statement,
@@ -78,10 +86,10 @@ class Claim(Generic[S]):
             margin_means=self.margin_means,
             passed=evidence.passed,
             note=evidence.note,
-            control=self.control_means,
-            control_failed=not refuted.passed,
-            control_note=refuted.note,
-            control_margin=refuted.margin,
+            control="; ".join(self.controls),
+            control_failed=not any(evidence.passed for evidence in refuted),
+            control_note="; ".join(evidence.note for evidence in refuted),
+            control_margin=refuted[0].margin,
             seconds=time.perf_counter() - start,
             series=evidence.series,
         )
@@ -93,7 +101,7 @@ class Claim(Generic[S]):
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """The outcome of one claim: what was measured on the subject, and whether the control was rejected."""
+    """The outcome of one claim: what was measured on the subject, and whether every control was rejected."""
 
     label: str
     statement: str
@@ -111,7 +119,7 @@ class ClaimResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the claim held and its control was rejected."""
+        """Whether the claim held and every control was rejected."""
         return self.passed and self.control_failed
 
     def to_record(self) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def separated(
         candidates = draw(2 * slots, dim, generator)
         clear = (candidates @ kept.T <= 1 - least).all(dim=1)
         near = (candidates @ candidates.T > 1 - least).tril_(-1)
-        # A candidate goes when it is near an earlier clear one; being near one that goes itself costs a few, no more.
+        # A candidate is dropped when it is near an earlier clear one, even if that one is dropped too. This costs only
+        # a few candidates.
         chosen = candidates[clear & ~(near & clear).any(dim=1)]
         kept = torch.cat([kept, chosen])[:slots]
     return torch.cat([kept, draw(slots - len(kept), dim, generator)])

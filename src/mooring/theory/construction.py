@@ -100,6 +100,42 @@ class AddressedTable:
         return (digits << (torch.arange(digits.shape[-1]) * self.bits)).sum(dim=-1)
 
 
+class OverflowingTable(AddressedTable):
+    """Serves every target, but adds ``2^b`` to every payload."""
+
+    def write(
+        self, source: Instances, members: Int64[Tensor, " slots"] | None = None
+    ) -> Float64[Tensor, "graphs slots width"]:
+        memory = super().write(source, members)
+        memory[:, :, label_digits(self.slots, self.bits) :] += 1 << self.bits
+        return memory
+
+    def read(self, memory: Int64[Tensor, "graphs slots width"], target: Instances) -> Int64[Tensor, " nodes"]:
+        return super().read(memory & ((1 << self.bits) - 1), target)
+
+
+class OrderedTable(AddressedTable):
+    """Serves every target, but the slot that comes first depends on the source that comes first."""
+
+    def write(
+        self, source: Instances, members: Int64[Tensor, " slots"] | None = None
+    ) -> Float64[Tensor, "graphs slots width"]:
+        # A slot holds its own number, so targets find it wherever it stands.
+        return super().write(source, members).roll(int(source.identifier[0]), dims=1)
+
+
+class PaddedTable(AddressedTable):
+    """Serves every target, but each slot has one coordinate more than eq:upper."""
+
+    def write(
+        self, source: Instances, members: Int64[Tensor, " slots"] | None = None
+    ) -> Float64[Tensor, "graphs slots width"]:
+        return torch.nn.functional.pad(super().write(source, members), (0, 1))
+
+    def read(self, memory: Int64[Tensor, "graphs slots width"], target: Instances) -> Int64[Tensor, " nodes"]:
+        return super().read(memory[:, :, :-1], target)
+
+
 Build = Callable[[int, int, int], AddressedTable]
 
 # Every number of slots for up to six identifiers, and one setting of seven.
@@ -108,7 +144,7 @@ SAMPLED = ((30, 7, 1), (101, 10, 4), (256, 16, 8), (499, 499, 3), (1000, 32, 8),
 
 
 def check_construction(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every permutation of small sets and ``instances`` random ones of each larger set are recovered in full."""
+    """Every permutation of small sets, and ``instances`` random ones of each larger set, are recovered in full."""
     examined, worst, distinct, overhead = 0, 0.0, 0, 0.0
     for n, slots, bits in (*ENUMERATED, *SAMPLED):
         table = build(n, slots, bits)
@@ -117,11 +153,13 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
             every_permutation(n, generator) if enumerated else sampled_permutations(n, instances, generator)
         )
         memory = table.write(source)
-        assert memory.shape[2] == table.width
+        width = memory.shape[2]
         rounded = memory.round()
         worst = max(worst, float((memory - rounded).abs().max()))
         examined += source.num_graphs
-        where = f"n={n}, M={slots}, b={bits}, d={table.width}"
+        where = f"n={n}, M={slots}, b={bits}, d={width}"
+        if width != construction_width(n, slots, bits):
+            return Evidence(False, 0.5 - worst, examined, f"{where}: not the width of eq:upper")
         if rounded.min() < 0 or rounded.max() >= 1 << bits:
             return Evidence(False, 0.5 - worst, examined, f"{where}: a coordinate does not fit b bits")
         if (table.write(source.shuffled(generator)).round() != rounded).any():
@@ -134,7 +172,7 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
             if memories != source.num_graphs:
                 return Evidence(False, 0.5 - worst, examined, f"{where}: two permutations share a memory")
             distinct += memories
-        overhead = slots * table.width * bits / required_bits(n)
+        overhead = slots * width * bits / required_bits(n)
     note = f"all n! for n<=7 ({distinct} distinct memories), random ones to n=1000 in {overhead:.2f} log2 n! bits"
     return Evidence(True, 0.5 - worst, examined, note)
 
@@ -149,5 +187,10 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: every group has the same address, as in a homogeneous virtual node",
         margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
         instances=12,
+        more_controls={
+            "coordinates above 2^b": OverflowingTable,
+            "a memory that depends on source order": OrderedTable,
+            "one coordinate more than eq:upper": PaddedTable,
+        },
     ),
 )

@@ -19,7 +19,7 @@ MATRIX_PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "ba
 
 
 class OperationCounter(TorchDispatchMode):
-    """Counts multiply-adds of matrix products and exponentials (one a node-slot pair) while it is entered.
+    """Counts multiply-adds of matrix products and exponentials (one per node-slot pair) while it is entered.
 
     Our operators are opaque to torch's own FlopCounterMode, which counts nothing inside them; this one steps into
     their kernels.
@@ -82,7 +82,7 @@ def exponent(sizes: Sequence[int], counts: Sequence[int]) -> float:
 
 
 def check_cost(layer: Layer, instances: int, generator: torch.Generator) -> Evidence:
-    """Multiply-adds grow with exponent 1 in each of n, M and d, pairs in n and M. ``instances`` is the doublings."""
+    """Multiply-adds grow with exponent 1 in n, M and d, pairs in n and M. ``instances`` is the number of doublings."""
     del generator
     base = {"n": 96, "slots": 8, "dim": 16}
     worst, examined, slopes = 0.0, 0, []

@@ -23,9 +23,10 @@ Answer = tuple[Int64[Tensor, " nodes"], Int64[Tensor, " nodes"]]
 class CountedTable:
     """Hand-set anchored slots: source (i, pi(i)) is the slot-local colour (r(i), pi(i)) of slot g(i).
 
-    Scores are 0 inside a slot's group and exactly nothing outside, the anchor has logit 0 and value 1 in coordinate 0,
-    which no node uses. So coordinate 0 is ``1 / (1 + |X_m|)`` and colour c is ``count_c / (1 + |X_m|)``; after the
-    read, a target divides one by the other inside its own block and has every count of its identifier by label.
+    Scores are 0 inside a slot's group, and weights are exactly 0 outside it. The anchor has logit 0 and value 1 in
+    coordinate 0, which no node uses. So coordinate 0 is ``1 / (1 + |X_m|)`` and colour c is ``count_c / (1 + |X_m|)``.
+    After the read, a target divides one by the other inside its own block and has every count of its identifier by
+    label.
 
     Paper: cor:countedwl, part 3.
 
@@ -129,7 +130,7 @@ def with_anchor(table: CountedTable, source: Instances) -> Float64[Tensor, "grap
 
 
 def check_blind(outputs: Outputs, instances: int, generator: torch.Generator) -> Evidence:
-    """The memory of (pi, c) is that of (pi, rc), although every target's answer differs."""
+    """The memory of (pi, c) equals that of (pi, rc), although every target's answer differs."""
     worst = 0.0
     for factor in range(2, 6):
         source = sampled_counted(7, 4, instances, generator)

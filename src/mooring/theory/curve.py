@@ -33,10 +33,10 @@ GLOBAL_STATES = {"mpnn": 0, "none": 0, "vn": 1, "vn-sum": 1, "vn-max": 1}
 def trained_points(
     records: Sequence[Mapping[str, Any]], n: int, *, bits_per_coordinate: int = 32
 ) -> list[TrainedPoint]:
-    """The points of run records of the permutation task with ``n`` identifiers; other records are passed over.
+    """The points of run records of the permutation task with ``n`` identifiers; other records are skipped.
 
     The budget is that of the complete transcript, as in the proof of thm:lower: the global states, and the centres'
-    states in every local layer. Floats make it a raw budget, far above what a network comes to use.
+    states in every local layer. Floats make it a raw budget, far above what a network uses.
 
     Args:
         records: run records, already read.
@@ -57,7 +57,7 @@ def trained_points(
 def distortion_series(n: int, points: Sequence[TrainedPoint] = ()) -> Series:
     """Recovery over budget: ceiling, random codebook, stored table, and trained memories as single points.
 
-    Trained memories are drawn where they are. Where one has more than twice the bits it needs, the axis turns
+    Trained memories are drawn at their raw budget. Where one has more than twice the bits it needs, the axis is
     logarithmic and starts at one bit.
     """
     need = required_bits(n)
@@ -97,6 +97,6 @@ def label_series(labels: int) -> Series:
             ("ceiling (rate-distortion function)", [label_recovery_ceiling(labels, bits) for bits in grid]),
             ("stored table and guesses", [stored + (1 - stored) / labels for stored in share]),
         ),
-        xlabel="bits a label",
+        xlabel="bits per label",
         ylabel="share of labels recovered",
     )

@@ -23,7 +23,7 @@ from mooring.theory.bounds import required_bits
 
 
 def recovery_ceiling(n: int, bits: float) -> float:
-    """No encoder of that many bits, with any decoder, recovers more labels of a random permutation on average.
+    """The most labels of a random permutation that any encoder of so many bits, with any decoder, recovers on average.
 
     Example:
         >>> recovery_ceiling(12, bits=0) == 1 / 12, recovery_ceiling(12, bits=29)

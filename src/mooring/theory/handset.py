@@ -18,7 +18,7 @@ class HandSetMemory:
     """A SlotVirtualNode whose weights copy payloads to the slots and back, with the codes that go with it.
 
     Node features are ``[payload, 1, 0, 0]``. The slots' LayerNorms turn content into ``scale * content + shift``; the
-    two constant coordinates say which scale and shift, so a target undoes them. The last coordinate receives the mass.
+    two constant coordinates reveal scale and shift, so a target can undo them. The last coordinate receives the mass.
     The mass MLP passes its input through, since ``gelu(x) - gelu(-x) = x``.
 
     Paper: the constructions of thm:upper and cor:countedwl. Departs: two reference coordinates, part of the O(1) of

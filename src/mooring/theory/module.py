@@ -1,4 +1,4 @@
-"""The hand-set SlotVirtualNode on the very batches that models are trained on: labels, and labels with counts."""
+"""The hand-set SlotVirtualNode on the same batches that models are trained on: labels, and labels with counts."""
 
 from __future__ import annotations
 

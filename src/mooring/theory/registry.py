@@ -1,4 +1,4 @@
-"""Every claim, in the paper's order but for the two on whole modules, which need both halves of it."""
+"""All checked claims, in the paper's order except for the two on whole modules, which need both halves of it."""
 
 from __future__ import annotations
 

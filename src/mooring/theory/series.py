@@ -37,7 +37,7 @@ class Series:
             if len(y) != len(self.x):
                 raise ValueError(
                     f"Series {self.title!r}: line {label!r} has {len(y)} values but x has {len(self.x)}. "
-                    "Give one value a position, None for a gap."
+                    "Give one value per position, None for a gap."
                 )
 
     def to_record(self) -> dict[str, Any]:

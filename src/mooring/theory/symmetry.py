@@ -12,7 +12,7 @@ from mooring.ops import write
 from mooring.theory.claim import Claim, Evidence
 from mooring.theory.series import Series
 
-# Equal rows may meet differently blocked matrix products; clones agree to rounding and no further apart.
+# Equal rows may go through differently blocked matrix products, so clones agree only up to rounding.
 ROUNDING = 1e-12
 
 Start = Callable[[int, int, torch.Generator], Float64[Tensor, "copies dim"]]
@@ -33,8 +33,8 @@ def one_differs(copies: int, dim: int, generator: torch.Generator) -> Float64[Te
 def spread(start: Start, copies: int, depth: int, generator: torch.Generator) -> list[float]:
     """How far apart the virtual nodes are after each layer of a random network on a random graph.
 
-    A layer lets each virtual node attend to all nodes and weigh the sum it is given, then updates nodes from their
-    neighbours and from all virtual nodes; weights are shared by the virtual nodes and drawn anew for each layer.
+    In a layer each virtual node attends to all nodes and adds the log mass to what it reads; then nodes are updated
+    from their neighbours and from all virtual nodes. The virtual nodes share weights, drawn anew for each layer.
     """
     dim, nodes = 9, int(torch.randint(3, 20, (), generator=generator))
     adjacency = (torch.rand(nodes, nodes, generator=generator) < 0.3).double()
@@ -52,7 +52,7 @@ def spread(start: Start, copies: int, depth: int, generator: torch.Generator) ->
 
 
 def check_symmetry(start: Start, instances: int, generator: torch.Generator) -> Evidence:
-    """The spread of the virtual nodes is nil at every one of 16 layers."""
+    """The virtual nodes agree up to rounding after each of 16 layers."""
     depth, copies = 16, 5
     gaps = torch.tensor([spread(start, copies, depth, generator) for _ in range(instances)], dtype=torch.float64)
     series = Series(

@@ -51,7 +51,7 @@ def verify(
     """Check the paper's claims, each beside its control.
 
     Args:
-        labels: which claims; all of them unless told. A label without its dotted part means all its parts.
+        labels: which claims; None means all of them. A label without its dotted part means all its parts.
         seed: everything random is a function of it and of the label.
         instances: ask every claim for this many instances instead of its own number.
         progress: called with each result as it comes.

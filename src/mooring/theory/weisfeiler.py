@@ -15,7 +15,7 @@ def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list
         edges: directed (from, to) pairs; list both directions of an undirected edge.
 
     Example:
-        >>> refine([0, 0, 0], [(0, 1), (1, 0), (1, 2), (2, 1)])  # a path: its ends are alike
+        >>> refine([0, 0, 0], [(0, 1), (1, 0), (1, 2), (2, 1)])  # a path: both ends get one colour
         [0, 1, 0]
     """
     names: dict[Hashable, int] = {}

@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Config = TypeVar("Config")
@@ -18,6 +18,14 @@ SUGGEST_ABOVE = 0.45
 
 class ConfigError(ValueError):
     """A config field that does not exist, has the wrong type, or differs from the one a run was started with."""
+
+
+class OutOfRange(ConfigError):
+    """A value of the right type that no run could use; `what` is the message without who raised it."""
+
+    def __init__(self, who: str, what: str) -> None:
+        super().__init__(f"{who}: {what}")
+        self.what = what
 
 
 def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
@@ -42,12 +50,13 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     missing = [field.name for field in _fields(cls) if _required(field) and field.name not in values]
     if missing:
         raise ConfigError(f"{where}: missing field {missing[0]!r}, which has no default.")
-    return cls(**values)
+    return _made(lambda: cls(**values), where)
 
 
 def override(config: Config, changes: Mapping[str, Any], where: str) -> Config:
     """Return `config` with some fields replaced, as strictly as :func:`strict`."""
-    return dataclasses.replace(config, **_checked(type(config), changes, where))  # type: ignore[type-var]
+    values = _checked(type(config), changes, where)
+    return _made(lambda: dataclasses.replace(config, **values), where)  # type: ignore[type-var]
 
 
 def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, str]:
@@ -94,6 +103,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
     best = max(known, key=likeness, default=None)
     return best if best is not None and likeness(best) > SUGGEST_ABOVE else None
+
+
+def _made(make: Callable[[], Config], where: str) -> Config:
+    """Make the config; what its own checks refuse is refused in the name of who asks."""
+    try:
+        return make()
+    except OutOfRange as error:
+        raise ConfigError(f"{where}: {error.what}") from None
 
 
 def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any]:

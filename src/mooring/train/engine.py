@@ -7,12 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from mooring.train.config import did_you_mean
+from mooring.train.experiment import get_experiment
 from mooring.train.progress import PROGRESS_FILE, read_progress
 from mooring.train.record import Record
 from mooring.train.request import RunRequest
 from mooring.train.view import View, make_view
 
 POLL_SECONDS = 0.2
+ENGINES = ("local", "ray")
 
 
 class RunsFailed(RuntimeError):
@@ -63,15 +66,23 @@ def run_many(
 
     Args:
         requests: What to run.
-        workers: Processes at a time; by default as many as there are cores (in the whole cluster, with Ray).
+        workers: Processes at a time, 1 or more; by default as many as there are cores (in the whole cluster, with Ray).
         engine: ``local`` for processes on this machine, ``ray`` for a Ray cluster (or a local one, if none is running).
 
     Raises:
         RunsFailed: At the end, when some runs failed.
     """
+    if workers is not None and workers < 1:
+        raise ValueError(f"run_many: workers={workers}, expected 1 or more. Leave it out to use every core.")
+    if engine not in ENGINES:
+        guess = did_you_mean(engine, ENGINES)
+        remedy = f"did you mean {guess!r}?" if guess else f"the engines are {', '.join(ENGINES)}."
+        raise ValueError(f"run_many: unknown engine {engine!r}; {remedy}")
     _require_distinct(requests)
     done = {index: record for index, request in enumerate(requests) if (record := _finished(request)) is not None}
     waiting = [index for index in range(len(requests)) if index not in done]
+    for task in dict.fromkeys(requests[index].task for index in waiting):
+        get_experiment(task).check_requirements()
     failures: dict[int, str] = {}
     with make_view([str(request) for request in requests], [request.experiment() for request in requests]) as view:
         for index in done:
@@ -143,11 +154,9 @@ def _engine(name: str) -> Engine:
         from mooring.train.engine_local import LocalEngine
 
         return LocalEngine()
-    if name == "ray":
-        from mooring.train.engine_ray import RayEngine
+    from mooring.train.engine_ray import RayEngine
 
-        return RayEngine()
-    raise ValueError(f"run_many: unknown engine {name!r}; the engines are local, ray.")
+    return RayEngine()
 
 
 def cores() -> int:

@@ -10,6 +10,8 @@ from mooring.train.engine import cores
 from mooring.train.request import RunRequest
 
 LOG_LINES = 15
+# Begins the line of a worker's log that says why it failed; what comes before is for whoever opens the log.
+FAILED = "failed: "
 
 
 class LocalEngine:
@@ -50,7 +52,10 @@ class LocalJob:
         with self.log.open("rb") as log:
             log.seek(self.log_start)
             said = log.read().decode(errors="replace")
-        return f"exit code {code}; the end of {self.log}:\n{last_lines(said)}"
+        *_, reason = f"\n{said}".rsplit(f"\n{FAILED}", 1)
+        if reason == f"\n{said}":
+            return f"exit code {code}; the end of {self.log}:\n{last_lines(said)}"
+        return f"exit code {code}; see {self.log}:\n{last_lines(reason)}"
 
     def kill(self) -> None:
         self.process.kill()

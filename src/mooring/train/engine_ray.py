@@ -54,7 +54,8 @@ class RayJob:
         try:
             text = self.ray.get(self.task)
         except self.ray.exceptions.RayError as error:
-            return last_lines(str(error))
+            cause = getattr(error, "cause", None)
+            return last_lines(str(error)) if cause is None else f"{type(cause).__name__}: {last_lines(str(cause))}"
         # Where the folder is not shared, the record exists on the other machine only.
         if not self.request.record_path.exists():
             Record.from_json(text).write(self.request.record_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,7 +13,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from mooring.train.config import did_you_mean
+from mooring.named import import_object
+from mooring.train.config import OutOfRange, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,29 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = 5.0
 
+    #: Fields that must be at least 1, above 0, and at least 0; a subclass adds its own. None passes everywhere.
+    at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
+    above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
+    not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+
+    def check_ranges(self) -> None:
+        """Raise OutOfRange for a value that no run could use."""
+        for names, expected, holds in (
+            (self.at_least_one, "1 or more", lambda value: value >= 1),
+            (self.above_zero, "a number above 0", lambda value: 0 < value < math.inf),
+            (self.not_negative, "0 or a number above it", lambda value: 0 <= value < math.inf),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not holds(value):
+                    raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
+        for name, value in vars(self).items():
+            if isinstance(value, float) and math.isnan(value):
+                raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
+
 
 class Experiment(ABC):
     """A task, a model and a seed: data, network, loss and metrics, with everything random a pure function of
@@ -51,15 +77,34 @@ class Experiment(ABC):
     name: ClassVar[str]
     config_type: ClassVar[type[TrainConfig]]
     presets: ClassVar[Mapping[str, TrainConfig]]
+    #: The preset of a run that names none; the first one where there is none of this name.
+    default_preset: ClassVar[str] = "quick"
     #: Default models of a run, in table order.
     models: ClassVar[tuple[str, ...]]
     #: Metric of :meth:`evaluate` by which the weights are selected, and its better direction.
     select: ClassVar[tuple[str, Literal["max", "min"]]]
+    #: Packages a run imports beyond the library's own dependencies, each with what to install for it.
+    requires: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: Any, model: str, seed: int) -> None:
         self.config = config
         self.model = model
         self.seed = seed
+
+    @classmethod
+    def usual_preset(cls) -> str:
+        """Return the preset of a run that names none."""
+        return cls.default_preset if cls.default_preset in cls.presets else next(iter(cls.presets))
+
+    @classmethod
+    def check_requirements(cls) -> None:
+        """Raise ImportError with the line to type if something that a run needs is not installed."""
+        missing = [package for package in cls.requires if importlib.util.find_spec(package) is None]
+        if missing:
+            wanted = " ".join(f"'{cls.requires[package]}'" for package in missing)
+            raise ImportError(
+                f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
+            )
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -122,7 +167,7 @@ def register_experiment(cls: ExperimentType) -> ExperimentType:
 def get_experiment(task: str) -> type[Experiment]:
     """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for one's own."""
     if ":" in task:
-        return _own_experiment(*task.split(":", 1))
+        return _own_experiment(task)
     if task not in EXPERIMENTS:
         # Only the package its name begins with, where there is one: some tasks import heavy solvers.
         packages = _task_packages()
@@ -140,17 +185,11 @@ def list_experiments() -> dict[str, type[Experiment]]:
     return dict(EXPERIMENTS)
 
 
-def _own_experiment(module: str, name: str) -> type[Experiment]:
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        # An import that fails inside the module is the module's business, and its traceback is what helps.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise ValueError(f"task '{module}:{name}': cannot import {module!r}. Put its folder on PYTHONPATH.") from None
-    if not isinstance(getattr(found, name, None), type):
-        raise ValueError(f"task '{module}:{name}': no class {name!r} in {module}.")
-    return getattr(found, name)
+def _own_experiment(task: str) -> type[Experiment]:
+    found = import_object(task, "task")
+    if not isinstance(found, type) or not issubclass(found, Experiment):
+        raise ValueError(f"task: {task} is no class derived from mooring.train.Experiment.")
+    return found
 
 
 def _task_packages() -> list[str]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from mooring.train.atomic import write_atomic
+from mooring.files import write_atomic
 
 
 def write_csv(path: Path, history: Sequence[dict[str, float]]) -> None:

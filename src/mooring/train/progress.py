@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.train.atomic import write_atomic
+from mooring.files import write_atomic
 
 PROGRESS_FILE = "progress.json"
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from mooring.train.atomic import write_atomic
+from mooring.files import write_atomic
 from mooring.train.config import differing_field
 
 SCHEMA = 1
@@ -53,14 +54,22 @@ class Record:
         """Read :meth:`to_json`'s text back."""
         try:
             content = json.loads(text)
-        except json.JSONDecodeError as error:
+        # A number of too many digits is a ValueError too, and brackets without end overflow the stack.
+        except (ValueError, RecursionError) as error:
             raise RecordError(f"{where}: not JSON ({error}). Delete it and run again.") from error
         if not isinstance(content, dict) or content.pop("kind", None) != "run" or content.pop("schema", None) != SCHEMA:
             raise RecordError(f"{where}: not a run record of schema {SCHEMA}. Delete it or use another --out.")
         try:
-            return cls(**content)
+            record = cls(**content)
         except TypeError as error:
             raise RecordError(f"{where}: {error}. Delete it and run again.") from error
+        for name, kinds in _KINDS.items():
+            value = getattr(record, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                got = f"{type(value).__name__} {value!r}"
+                expected = " or ".join(kind.__name__ for kind in kinds)
+                raise RecordError(f"{where}: {name} is {got:.80}, expected {expected}. Delete it and run again.")
+        return record
 
     def write(self, path: Path) -> None:
         """Write the record atomically."""
@@ -69,12 +78,32 @@ class Record:
     @classmethod
     def read(cls, path: Path) -> Record:
         """Read a record file."""
-        return cls.from_json(path.read_text(), str(path))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{path}: not JSON ({error}). Delete it and run again.") from error
+        return cls.from_json(text, str(path))
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("task", "model", "preset", "git_commit"), (str,)),
+    **dict.fromkeys(("seed", "selected_epoch", "devices"), (int,)),
+    **dict.fromkeys(("config", "metrics", "diagnostics", "parameters", "versions"), (dict,)),
+    "wall_seconds": (int, float),
+}
 
 
 def record_path(out: Path, task: str, preset: str, model: str, seed: int) -> Path:
-    """Return where a run's record lies; its working state is in the folder of the same name without ``.json``."""
-    return Path(out) / task / preset / f"{model}-seed{seed}.json"
+    """Return where a run's record lies; its working state is in the folder of the same name without ``.json``.
+
+    A model's name may be an import name, whose colon no Windows file may have:
+
+    >>> record_path(Path("runs"), "two-radius", "tiny", "my_vn:counted_mean", 0).name
+    'my_vn@counted_mean-seed0.json'
+    """
+    # Whatever else a file name may not hold is percent-encoded, "@" too, so that no two models share a file.
+    safe = quote(model, safe="+ ").replace("%3A", "@")
+    return Path(out) / task / preset / f"{safe}-seed{seed}.json"
 
 
 def require_same_config(have: Mapping[str, Any], want: Mapping[str, Any], path: Path, remove: Path) -> None:

@@ -13,6 +13,11 @@ from mooring.train.config import ConfigError, did_you_mean, override, to_json
 from mooring.train.experiment import Experiment, TrainConfig, get_experiment
 from mooring.train.record import Record, record_path, require_same_config
 
+# Generators of every library take a seed of 32 bits.
+LARGEST_SEED = 2**32 - 1
+# More runs than anyone means; a list of them would fill the memory first.
+MOST_SEEDS = 10_000
+
 
 @dataclass(frozen=True)
 class RunRequest:
@@ -48,7 +53,8 @@ class RunRequest:
     @property
     def variant(self) -> str:
         """The preset and what was changed in it, e.g. ``full,num_identifiers=50``: each variant has a folder."""
-        preset, config = get_experiment(self.task).presets[self.preset], self.config
+        config = self.config
+        preset = get_experiment(self.task).presets[self.preset]
         changed = [name for name in sorted(self.overrides) if getattr(config, name) != getattr(preset, name)]
         return ",".join([self.preset, *(f"{name}={_plain(getattr(config, name))}" for name in changed)])
 
@@ -72,9 +78,6 @@ class RunRequest:
         config = self.config
         if self.devices < 1:
             raise ConfigError(f"{self.where}: devices={self.devices}, expected 1 or more.")
-        for name in ("epochs", "steps_per_epoch"):
-            if getattr(config, name) < 1:
-                raise ConfigError(f"{self.where}: {name}={getattr(config, name)}, expected 1 or more.")
         return get_experiment(self.task)(config, self.model, self.seed)
 
     def identity(self, experiment: Experiment) -> dict[str, Any]:
@@ -112,11 +115,20 @@ def parse_seeds(text: str) -> list[int]:
     """
     seeds: list[int] = []
     for part in text.split(","):
-        first, dash, last = part.partition("-")
+        first_text, dash, last_text = part.partition("-")
         try:
-            seeds += range(int(first), int(last if dash else first) + 1)
+            first, last = int(first_text), int(last_text if dash else first_text)
         except ValueError:
             raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
+        if last < first:
+            raise ValueError(
+                f"run: --seeds is {text!r}; {part.strip()} counts down and is empty. Write {last}-{first}."
+            )
+        if last > LARGEST_SEED or last - first >= MOST_SEEDS:
+            raise ValueError(
+                f"run: --seeds is {text!r}; expected seeds up to {LARGEST_SEED}, {MOST_SEEDS:,} of them at most."
+            )
+        seeds += range(first, last + 1)
     return seeds
 
 

@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import nn
 
-from mooring.train.atomic import remove_leftovers
+from mooring.files import remove_leftovers
 from mooring.train.checkpoint import Checkpoint, CheckpointStore
 from mooring.train.config import to_json
 from mooring.train.experiment import Experiment, is_memory

@@ -16,6 +16,7 @@ from mooring.train.record import Record
 
 PLAIN_SECONDS = 15.0
 SHOWN_METRICS = 4
+BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
 
 
 class View:
@@ -113,23 +114,26 @@ class LiveView(View):
     def table(self) -> Table:
         """Return the table as it should look now."""
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for column in ("run", "", "epoch", "metrics", "left"):
-            table.add_column(column, no_wrap=column != "metrics")
+        # Names and numbers wrap where the terminal is narrow; the bar is the first to go.
+        bar = self.console.width >= WIDE_ENOUGH_FOR_A_BAR
+        for column in ("run", *([""] if bar else []), "epoch", "metrics", "left"):
+            table.add_column(column, no_wrap=column in ("", "epoch"), overflow="fold")
         for index, progress in enumerate(self.latest):
             if self.status[index] != "running":
                 continue
             if progress is None or not progress.epochs:
-                table.add_row(self.names[index], "", "starting", "", "")
+                table.add_row(self.names[index], *([""] if bar else []), "starting", "", "")
                 continue
+            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR)
             table.add_row(
                 self.names[index],
-                ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=20),
+                *([done] if bar else []),
                 f"{progress.epochs_done}/{progress.epochs}",
                 self.metrics(index),
                 _time(progress.seconds_left),
             )
         if "waiting" in self.status:
-            table.add_row(f"{self.status.count('waiting')} waiting", "", "", "", "")
+            table.add_row(f"{self.status.count('waiting')} waiting")
         return table
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 
+from mooring.train.engine_local import FAILED
 from mooring.train.progress import PROGRESS_FILE, ProgressFile
 from mooring.train.record import RecordError
 from mooring.train.request import RunRequest
@@ -13,14 +15,18 @@ from mooring.train.run import run_one
 
 
 def main(arguments: list[str]) -> int:
-    """Run the request; 0 when its record is written, 1 with the reason on stderr otherwise."""
+    """Run the request; 0 when its record is written, 1 with the reason as the last words on stderr otherwise."""
     request = RunRequest.from_json(arguments[0])
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         run_one(request, ProgressFile(request.folder / PROGRESS_FILE))
     except (RecordError, ArithmeticError) as error:
         # These messages say what to do; a traceback would hide them.
-        print(error, file=sys.stderr)
+        print(f"{FAILED}{error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        print(f"{FAILED}{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
 

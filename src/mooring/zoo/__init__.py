@@ -1,4 +1,4 @@
-"""Every rival global module behind one interface: the ``forward`` of :class:`mooring.nn.SlotVirtualNode`."""
+"""Rival global modules behind one interface: the ``forward`` of :class:`mooring.nn.SlotVirtualNode`."""
 
 # Importing a file registers its modules; the order here is the order of ``names()``.
 # isort: off
@@ -22,7 +22,7 @@ from mooring.zoo import gin as _gin  # noqa: F401
 # isort: on
 from mooring.zoo.base import GlobalModule, Rows
 from mooring.zoo.matched import matched, size
-from mooring.zoo.registry import Entry, MemorySpec, build, entry, names, register
+from mooring.zoo.registry import Entry, MemorySpec, build, entry, names, register, takes_spec
 
 __all__ = [
     "Entry",
@@ -35,4 +35,5 @@ __all__ = [
     "names",
     "register",
     "size",
+    "takes_spec",
 ]

@@ -1,4 +1,4 @@
-"""What every rival shares: one call, checked once, in which only sources write and only targets change."""
+"""What all rivals share: one forward, inputs checked once, in which only sources write and only targets change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
 from mooring.zoo.registry import MemorySpec
 
-# How far from a whole number a multiplicity may be, relative to it: float32 logarithms come back to about 1e-6.
+# Relative distance that a multiplicity may have from a whole number; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
 
 
@@ -30,7 +30,7 @@ class Rows:
         index: their graphs.
         num_graphs: number of graphs, empty ones included.
         log_weight: logarithm of their multiplicities; finite.
-        address: where they are, if the task says.
+        address: their addresses, if the task has any.
     """
 
     x: Float[Tensor, "rows channels"]
@@ -50,7 +50,7 @@ class Rows:
         )
 
     def copies(self, who: str) -> Rows:
-        """Every row as often as its multiplicity says: for foreign code that has no notion of a weight."""
+        """Each row repeated by its multiplicity, for foreign code that does not support weights."""
         exact = self.log_weight.exp()
         counts = exact.round()
         wrong = (counts - exact).abs() > WHOLE * exact
@@ -79,7 +79,7 @@ class GlobalModule(nn.Module, ABC):
 
     Args:
         spec: widths and counts, see :class:`~mooring.zoo.MemorySpec`.
-        address: whether the module has a use for addresses; if not, they are ignored.
+        address: whether the module uses addresses; if not, they are ignored.
     """
 
     def __init__(self, spec: MemorySpec, *, address: bool = False) -> None:
@@ -91,14 +91,14 @@ class GlobalModule(nn.Module, ABC):
 
     @abstractmethod
     def gather(self, writers: Rows) -> Any:
-        """Whatever the graphs keep of their sources, for :meth:`spread`."""
+        """What is kept of each graph's sources, for :meth:`spread`."""
 
     @abstractmethod
     def spread(self, readers: Rows, gathered: Any) -> Float[Tensor, "readers channels"]:
         """New features of the targets."""
 
     def content(self, gathered: Any) -> Tensor | None:
-        """What was gathered as ``[graphs, slots, width]``; None where nodes meet without a memory between them."""
+        """What was gathered as ``[graphs, slots, width]``; None where nodes interact without a memory between them."""
         return gathered if isinstance(gathered, Tensor) else None
 
     def reset_parameters(self) -> None:
@@ -144,7 +144,7 @@ class GlobalModule(nn.Module, ABC):
 
 
 class Locate(nn.Module):
-    r"""Rows -> features that know where they are, :math:`x + W a`, as a positional encoding is added in a Transformer.
+    r"""Rows -> features with their address added, :math:`x + W a`, like a positional encoding in a Transformer.
 
     For modules that route by content only; without addresses it is the identity.
     """

@@ -1,4 +1,4 @@
-"""The variants of the paper's first table, the other pools, and what our own module gives with one option changed."""
+"""The variants of the paper's first table, the other pools, and our own module with one option changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def none(spec: MemorySpec) -> None:
     return None
 
 
-@register("vn", title="virtual node, mean pool, told to all nodes alike", paper="Gilmer et al. 2017")
+@register("vn", title="virtual node, mean pool, one broadcast for all nodes", paper="Gilmer et al. 2017")
 def mean(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "mean", joint=False)
 
@@ -42,7 +42,7 @@ def clones(spec: MemorySpec) -> nn.Module:
 
 
 def slots(spec: MemorySpec, *, anchored: bool) -> SlotVirtualNode:
-    """Our module by specification, anchored or not."""
+    """Our module built from a specification, anchored or not."""
     return SlotVirtualNode(
         spec.channels,
         spec.slots,

@@ -1,4 +1,4 @@
-"""How one global state reaches all nodes: added, or met in a joint MLP."""
+"""How one global state reaches all nodes: added, or through a joint MLP of node and state."""
 
 from __future__ import annotations
 

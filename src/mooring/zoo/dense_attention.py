@@ -27,7 +27,8 @@ class DenseAttention(GlobalModule):
     all nodes write and read.
 
     Paper: Vaswani et al. 2017; Rampášek et al. 2022 (GPS, arXiv 2205.12454).
-    Departs: norms of nodes, not of batches, keep graphs independent. A graph without sources has one source of zeros.
+    Departs: norms are per node rather than per batch, which keeps graphs independent. A graph without sources has one
+    source of zeros.
     """
 
     attention = "multihead"
@@ -44,7 +45,7 @@ class DenseAttention(GlobalModule):
             attn_type=self.attention,
             attn_kwargs=self.options(spec),
         )
-        # Belongs to the local half, which is absent.
+        # It belongs to the local half, which is absent.
         self.block.norm1 = None
 
     def options(self, spec: MemorySpec) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class DenseAttention(GlobalModule):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if isinstance(self.block.attn, nn.MultiheadAttention):
-            # torch leaves an attention's output weights out of its own reset.
+            # torch's own reset omits the output weights.
             self.block.attn.out_proj.reset_parameters()
             nn.init.zeros_(self.block.attn.out_proj.bias)
 
@@ -85,7 +86,7 @@ class LinearAttention(DenseAttention):
 
     Paper: Choromanski et al. 2021 (arXiv 2009.14794).
     Departs: from PyG, whose padded keys stay in the denominator, so that its output depends on batch mates; here they
-    are left out, and weights count as copies. PyG's ReLU kernel is kept; the paper's softmax kernel it does not have.
+    are left out, and weights count as copies. PyG's ReLU kernel is kept; PyG does not have the paper's softmax kernel.
     """
 
     attention = "performer"

@@ -17,7 +17,7 @@ DEGREE = 4
 
 
 class Written(NamedTuple):
-    """The global nodes ``[graphs, slots, channels]``, and the sources, which expander edges start from."""
+    """The global nodes ``[graphs, slots, channels]``, and the sources, where expander edges start."""
 
     memory: Tensor
     writers: Rows
@@ -28,13 +28,14 @@ class Expander(GlobalModule):
     """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
 
     Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
-    Departs: expander edges run from sources to targets, as everything here does, and a union of ``degree``
-    permutations takes the place of their random regular graph; the graph's own edges are left to the local layers;
+    Departs: expander edges run from sources to targets, like everything here, and a union of ``degree``
+    permutations replaces their random regular graph; the graph's own edges are left to the local layers;
     global nodes are written before they are read, which in a stack takes two layers.
 
-    By its nature it is *not* equivariant: which sources a target meets depends on the order of the nodes, and on their
-    number. It is drawn once for every number of sources, so that a forward pass is a function and graphs of a batch do
-    not touch. Nor is a weight the same as copies, which would meet other nodes: an edge counts as often as its source.
+    By its nature it is *not* equivariant: which sources a target attends to depends on the order and number of the
+    nodes. The edges are drawn once per number of sources, so that a forward pass is deterministic and the graphs of a
+    batch do not interact. Nor does a weight equal copies, which would get other edges: an edge counts as often as its
+    source.
     """
 
     def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
@@ -70,7 +71,7 @@ class Expander(GlobalModule):
 
 
 def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
-    """Edges from writers to readers of the same graph: reader number r meets writer ``p(r mod n)`` for each draw p."""
+    """Edges from writers to readers of one graph: reader number r attends to writer ``p(r mod n)`` for each draw p."""
     edges = [torch.empty(2, 0, dtype=torch.long)]
     times = writers.log_weight.exp().round().long().clamp(min=1).cpu()
     written, read = writers.index.cpu(), readers.index.cpu()

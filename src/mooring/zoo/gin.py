@@ -10,7 +10,7 @@ from mooring.zoo.registry import MemorySpec, register
 
 
 class StarGIN(GlobalModule):
-    r"""A GIN layer over edges from every source to every target, without making the edges.
+    r"""A GIN layer over edges from every source to every target, without building the edges.
 
     .. math::
         h_j^+ = h_j + \operatorname{MLP}\Big((1 + \epsilon) h_j + \sum_i h_i\Big)

@@ -1,4 +1,4 @@
-"""Many virtual nodes, each with weights of its own, and no way to choose between them."""
+"""Many virtual nodes, each with its own weights, and no way to choose between them."""
 
 from __future__ import annotations
 

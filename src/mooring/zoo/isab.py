@@ -14,8 +14,8 @@ class InducedSetAttention(GlobalModule):
     """PyG's ``InducedSetAttentionBlock`` as it is: inducing points attend to the sources, targets to the points.
 
     Paper: Set Transformer, Lee et al. 2019 (arXiv 1810.00825).
-    Departs: nowhere where all nodes write and read. Multiplicities become literal copies, since the block takes no
-    weights; a graph without sources has one source of zeros.
+    Departs: numerically identical where all nodes write and read. Multiplicities become literal copies, since the
+    block takes no weights; a graph without sources has one source of zeros.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -25,7 +25,7 @@ class InducedSetAttention(GlobalModule):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        # torch leaves an attention's output weights out of its own reset.
+        # torch's own reset omits the output weights.
         for half in (self.block.mab1, self.block.mab2):
             half.attn.out_proj.reset_parameters()
             nn.init.zeros_(half.attn.out_proj.bias)

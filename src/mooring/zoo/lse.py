@@ -16,9 +16,9 @@ class LogMassUpdate(SlotUpdate):
     r"""The Cross-Attn VN's update plus :math:`\operatorname{MLP}(\log Z)`, added after normalisation.
 
     This is the anchored update with the anchor logit held at zero and no anchor value. Since a mass MLP's first layer
-    is shared by all slots, what a private anchor adds is one learned offset of :math:`\log Z` for each slot and head.
+    is shared by all slots, a private anchor adds one learned offset of :math:`\log Z` per slot and head.
 
-    Departs: :math:`\log Z` itself, floored at -20 for an empty set, whatever ``spec.mass`` asks of an anchor.
+    Departs: :math:`\log Z` itself, floored at -20 for an empty set, whatever ``spec.mass`` is.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -36,7 +36,7 @@ class LogMassUpdate(SlotUpdate):
 
 
 class LogMassVirtualNode(SlotRival):
-    """Cross-attention slots told their own log-sum-exp, as ``flex_attention(return_lse=True)`` would tell it.
+    """Cross-attention slots that also receive their log-sum-exp, as ``flex_attention(return_lse=True)`` returns it.
 
     Paper: ``prop:mass``, the part of it that needs no anchor.
     """

@@ -1,4 +1,4 @@
-"""A slot update for writes that are not normalised: the size of the content is the message."""
+"""A slot update for writes that are not normalised, whose content carries information in its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.nn import SlotUpdate
 from mooring.ops import SlotState
 from mooring.zoo.registry import MemorySpec
 
-# exp(40) is far inside float32; a slot that gathers more than that much mass stops growing.
+# exp(40) is well within float32; a slot that gathers more mass than that stops growing.
 MAX_LOG_MASS = 40.0
 
 
@@ -21,7 +21,7 @@ class MagnitudeUpdate(SlotUpdate):
         u = S + \operatorname{asinh}(c) \, W_O, \qquad Z = u + \operatorname{FF}(\operatorname{LN}(u)), \qquad
         c = Z_{\text{mass}} \, \mu \;\text{ or }\; \mu
 
-    Sums over a graph grow with it; ``asinh`` keeps small ones as they are and takes the logarithm of large ones. That
+    Sums grow with the graph; ``asinh`` leaves small ones almost unchanged and takes the logarithm of large ones. That
     is the "additional scaling or clipping" which the paper says unnormalised reads require.
 
     Args:

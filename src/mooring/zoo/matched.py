@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mooring.zoo.registry import MemorySpec, build
 
 REFERENCE = "anchored"
-# A module this close under the budget is left as it is.
+# A module this close below the budget is left as it is.
 CLOSE = 0.05
 # One that stays this far above it cannot be matched.
 TOO_LARGE = 0.1
@@ -20,8 +20,8 @@ TOO_LARGE = 0.1
 class WithNodeMLP(nn.Module):
     r"""A global module and a residual MLP on its targets, :math:`h + \operatorname{MLP}(h)`: room for more parameters.
 
-    It sees one node at a time. What a module knows of the graph, whether it counts, and whom it can address stay as
-    they are.
+    It sees one node at a time, so it does not change what a module knows about the graph, whether it counts, or what
+    it can address.
 
     Args:
         module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
@@ -56,7 +56,7 @@ class WithNodeMLP(nn.Module):
         return_state: bool = False,
         **options: Any,
     ) -> Any:
-        """As the module's own."""
+        """As in the module itself."""
         out = self.module(x, batch, targets=targets, return_state=return_state, **options)
         out, memory = out if return_state else (out, None)
         more = out + self.lin_out(nn.functional.gelu(self.lin_in(out)))
@@ -68,7 +68,7 @@ class WithNodeMLP(nn.Module):
 
 
 def size(name: str, spec: MemorySpec) -> int:
-    """Number of parameters of a module; the caller's random numbers stay as they were.
+    """Number of parameters of a module; the caller's random state is left unchanged.
 
     >>> size("none", MemorySpec(channels=16)), size("vn", MemorySpec(channels=16)) > 0
     (0, True)

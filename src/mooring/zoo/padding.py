@@ -1,4 +1,4 @@
-"""Rows of a ragged batch as a padded block, for foreign code that knows nothing else."""
+"""Rows of a ragged batch as a padded block, for foreign code that needs one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mooring.zoo.base import Rows
 class Padding:
     """Where each row stands in a block ``[graphs, longest, ...]``; ``longest`` is at least one.
 
-    PyG's ``to_dense_batch`` wants graphs in order, ours come in any.
+    PyG's ``to_dense_batch`` needs sorted graphs; ours come in any order.
 
     Args:
         rows: the rows to be laid out.
@@ -41,7 +41,7 @@ class Padding:
         return block[self.present].index_select(0, self.order.argsort())
 
     def someone(self) -> Bool[Tensor, "graphs longest"]:
-        """``present``, with the first row of zeros standing in where a graph has none: no softmax over nothing."""
+        """``present``, with one row of zeros standing in where a graph has none, so that no softmax is empty."""
         stand_in = torch.zeros_like(self.present)
         stand_in[:, 0] = ~self.present.any(dim=1)
         return self.present | stand_in

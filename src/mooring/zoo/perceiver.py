@@ -1,4 +1,4 @@
-"""Latents that talk to each other between write and read."""
+"""Latents with self-attention between write and read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LatentUpdate(SlotUpdate):
 class Perceiver(SlotRival):
     """Cross-attention into latents, self-attention between them, cross-attention back to the nodes.
 
-    Paper: Jaegle et al. 2021 (arXiv 2103.03206); the way back is Perceiver IO's (arXiv 2107.14795).
+    Paper: Jaegle et al. 2021 (arXiv 2103.03206); the read is Perceiver IO's (arXiv 2107.14795).
     Departs: one round, one latent layer, Slot-FiLM at the end; the blind write is the same, so it cannot count.
     """
 

@@ -1,4 +1,4 @@
-"""Graph readouts as global modules: aggregate the sources, hand the result to every target."""
+"""Graph readouts as global modules: aggregate the sources, broadcast the result to every target."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mooring.zoo.base import GlobalModule, Rows
 from mooring.zoo.broadcast import JointBroadcast
 from mooring.zoo.registry import MemorySpec, register
 
-# PNA divides by the average size of a set in the training data, which a specification does not know. The constant is
-# a factor on a third of the features each, which the layer after it can undo.
+# PNA divides by the average set size in the training data, which a specification does not know. The constant only
+# scales two thirds of the features, which the next layer can undo.
 TYPICAL_SIZE = 32
 
 

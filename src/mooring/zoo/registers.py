@@ -17,13 +17,13 @@ REGISTERS = 4
 
 
 class TokenWrite(SlotWrite):
-    r"""A write in which every graph has a few learned tokens beside its nodes.
+    r"""A write in which every graph has a few learned tokens besides its nodes.
 
     .. math::
         \mu = \frac{\sum_i e^{s_i} v_i + \sum_r e^{s_r} v_r}{\sum_i e^{s_i} + \sum_r e^{s_r}}
 
-    All slots and heads meet the same tokens. The mass they absorb is not reported to anyone: it shows only in how far
-    the content is drawn towards the tokens' values.
+    All slots and heads attend to the same tokens. The mass they absorb is not passed on: it shows only in how far the
+    content moves towards the tokens' values.
 
     Args:
         spec: see :class:`~mooring.zoo.MemorySpec`.
@@ -54,13 +54,13 @@ class TokenWrite(SlotWrite):
 
 
 class RegisterVirtualNode(SlotRival):
-    """Cross-attention slots whose softmax has registers (or, silent, a sink) to park attention in.
+    """Cross-attention slots whose softmax has registers (or, if silent, a sink) that absorb attention.
 
     Paper: Darcet et al. 2024 (arXiv 2309.16588); Xiao et al. 2024 (arXiv 2309.17453).
 
-    Departs: both are devices of self-attention over a sequence. Here the tokens are in the set the slots attend to,
-    the one place where they could act as anchors. The sink's value is zero, after the finding that sinks carry next
-    to none; the sink of a trained language model is its first token.
+    Departs: both belong to self-attention over a sequence. Here the tokens are in the set that the slots attend to,
+    the one place where they could act as anchors. The sink's value is zero, because sinks were found to carry almost
+    none; the sink of a trained language model is its first token.
     """
 
     def __init__(self, spec: MemorySpec, *, tokens: int, silent: bool = False) -> None:

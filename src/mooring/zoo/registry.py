@@ -5,29 +5,34 @@ Adding one is a file with a module and a registration:
     @register("my-vn", title="My virtual node", paper="me, 2026")
     def my_vn(spec: MemorySpec) -> nn.Module:
         return MyVirtualNode(spec.channels)
+
+A module that is not registered goes by its import name, ``package.module:Name``, wherever a name is asked for.
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from torch import nn
 
+from mooring.named import import_object
 from mooring.nn.slot_update import MassFeature
 
 
 @dataclass(frozen=True)
 class MemorySpec:
-    """What a task asks of a global module; a module uses what it has a use for.
+    """What a task asks of a global module; a module ignores what it does not need.
 
     Args:
         channels: width of the node features, in and out.
         slots, heads, temperature, address_channels, init_std, mass, anchor_init: as in
             :class:`~mooring.nn.SlotVirtualNode`.
         hidden_channels: hidden width of a module's own MLPs; None leaves it to the module. :func:`mooring.zoo.matched`
-            turns this knob.
+            sets it.
     """
 
     channels: int
@@ -46,7 +51,7 @@ Builder = Callable[[MemorySpec], nn.Module | None]
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered module: its name, what it is in a few words, where it is from, and how to build it."""
+    """A registered module: its name, a short title, its paper, and how to build it."""
 
     name: str
     title: str
@@ -62,7 +67,7 @@ def register(name: str, *, title: str, paper: str) -> Callable[[Builder], Builde
 
     def add(build: Builder) -> Builder:
         if name in _ENTRIES:
-            raise ValueError(f"zoo: {name!r} is registered already. Pick another name.")
+            raise ValueError(f"zoo: {name!r} is already registered. Pick another name.")
         _ENTRIES[name] = Entry(name, title, paper, build)
         return build
 
@@ -75,12 +80,74 @@ def names() -> list[str]:
 
 
 def entry(name: str) -> Entry:
-    """The entry of one name, with a suggestion when there is none."""
+    """The entry of one name, with a suggestion when there is none.
+
+    A name with a colon is imported, and need not be registered:
+
+    >>> entry("mooring.nn:VirtualNode").build(MemorySpec(channels=16))
+    VirtualNode(16, pool='mean', copies=1)
+    """
+    if ":" in name:
+        return own_entry(name)
     if name not in _ENTRIES:
         close = difflib.get_close_matches(name, _ENTRIES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(_ENTRIES)}."
         raise ValueError(f"zoo: unknown module {name!r}{hint}")
     return _ENTRIES[name]
+
+
+def own_entry(name: str) -> Entry:
+    """The entry of ``package.module:Name``: a builder, a class that takes a spec, or one that takes some of its fields.
+
+    It keeps the name it was asked by, so that another process finds it by that name too.
+    """
+    found = import_object(name, "zoo")
+    if not callable(found) or isinstance(found, nn.Module):
+        raise ValueError(
+            f"zoo: {name} is {type(found).__name__}, expected a class or a function that builds a module from a "
+            "MemorySpec."
+        )
+    about = (inspect.getdoc(found) or "").strip().splitlines()
+    if takes_spec(found):
+        return Entry(name, about[0] if about else name, "", found)
+    needed = _needed(found, name)
+    return Entry(name, about[0] if about else name, "", lambda spec: found(**{n: getattr(spec, n) for n in needed}))
+
+
+def takes_spec(found: Callable[..., Any]) -> bool:
+    """Whether a callable builds a module from a :class:`MemorySpec`: one argument, called ``spec`` or annotated so."""
+    try:
+        parameters = list(inspect.signature(found).parameters.values())
+    except (TypeError, ValueError):  # some built-in classes do not tell
+        return False
+    if not parameters or any(_required(parameter) for parameter in parameters[1:]):
+        return False
+    annotation = parameters[0].annotation
+    named = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return parameters[0].name == "spec" or named.rpartition(".")[2] == MemorySpec.__name__
+
+
+def _needed(found: Callable[..., Any], name: str) -> list[str]:
+    """The fields of a spec that a callable has arguments for; an error if it needs anything else."""
+    try:
+        parameters = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    known = [field.name for field in fields(MemorySpec)]
+    missing = [name for name, parameter in parameters.items() if _required(parameter) and name not in known]
+    if missing or "channels" not in parameters:
+        raise ValueError(
+            f"zoo: {name} takes ({', '.join(parameters)}), expected one argument `spec`, or `channels` and other "
+            f"fields of MemorySpec. Write a function that takes a spec and builds it."
+        )
+    return [name for name in known if name in parameters]
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
 
 
 def build(name: str, spec: MemorySpec) -> nn.Module | None:

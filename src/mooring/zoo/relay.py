@@ -1,4 +1,4 @@
-"""Attention nodes that relay, with a self-loop in the broadcast."""
+"""Attention nodes that relay between nodes, with a self-loop in the read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.zoo.slots import SlotRival
 
 
 class RelayRead(SlotRead):
-    r"""A read in which every node also finds itself among the slots, and may keep what it has.
+    r"""A read in which every node also attends to itself, beside the slots, and may keep what it has.
 
     .. math::
         O_j = \Big(\sum_m \rho_{jm} Z_m U_V + \rho_{jj} h_j U_V\Big) U_O, \qquad
@@ -33,7 +33,7 @@ class RelayRead(SlotRead):
             temperature=spec.temperature,
             addresses=addresses,
         )
-        # The self-loop has a logit for each head, so heads cannot share a query.
+        # The self-loop has one logit per head, so heads cannot share a query.
         self.absorbed = False
         self.lin_self = nn.Linear(spec.channels, spec.heads)
 

@@ -24,11 +24,11 @@ def shared_out(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tens
 
 
 class SlotSoftmaxWrite(SlotWrite):
-    r"""Each node deals out one unit of mass over the slots, :math:`a_{im} = \operatorname{softmax}_m(s_{im})`."""
+    r"""Each node distributes one unit of mass over the slots, :math:`a_{im} = \operatorname{softmax}_m(s_{im})`."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
-        # The scores of a node are needed at once for all slots, so nothing can be folded into the slots.
+        # A node's scores are needed for all slots at once, so nothing can be folded into the slots.
         self.absorbed = False
 
     def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The frame of every rival made of slots: our virtual node, of whose four steps a rival replaces one."""
+"""The base of every rival made of slots: our virtual node, with one of its four steps replaced."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mooring.zoo.registry import MemorySpec
 
 
 class SlotRival(SlotVirtualNode):
-    """A :class:`~mooring.nn.SlotVirtualNode` by specification, without an anchor unless asked for.
+    """A :class:`~mooring.nn.SlotVirtualNode` built from a specification, without an anchor by default.
 
-    A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; a write of
-    its own takes over ``self.write.addresses``, which the read shares.
+    A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; its own
+    write takes over ``self.write.addresses``, which the read shares.
 
     Args:
         spec: see :class:`~mooring.zoo.MemorySpec`.

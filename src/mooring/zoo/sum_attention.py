@@ -30,7 +30,7 @@ class SumVirtualNode(SlotRival):
 
 
 class AdditiveWrite(SlotWrite):
-    r"""Attention plus a gated plain sum, :math:`\mu + w \odot \sum_i v_i`, with :math:`w` one at first."""
+    r"""Attention plus a gated plain sum, :math:`\mu + w \odot \sum_i v_i`, with :math:`w` initialised to one."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
@@ -38,7 +38,7 @@ class AdditiveWrite(SlotWrite):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        # The base class calls this before there is a gate.
+        # The base class calls this before the gate exists.
         if hasattr(self, "gate"):
             nn.init.ones_(self.gate)
 
@@ -52,7 +52,7 @@ class AdditiveWrite(SlotWrite):
 class ScaledWrite(SlotWrite):
     r"""Attention scaled by a learned function of the set's size, :math:`\psi(n) \odot \mu`, with :math:`\psi(0) = 0`.
 
-    Departs: :math:`\psi` takes :math:`\log(1 + n)` and not :math:`n`, which would leave a small network's range.
+    Departs: :math:`\psi` takes :math:`\log(1 + n)` and not :math:`n`, which can be far outside a small network's range.
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
@@ -77,8 +77,8 @@ class CardinalityVirtualNode(SlotRival):
     """Slots by cardinality-preserved attention.
 
     Paper: Zhang and Xie 2020 (arXiv 1907.02204), the additive and the scaled model.
-    Departs: their sets are neighbourhoods and ours are the sources of a graph, so all slots are told one and the same
-    size: that of the whole set, not of the part a slot attends to.
+    Departs: their sets are neighbourhoods and ours are the sources of a graph, so all slots receive the same size:
+    that of the whole set, not of the part a slot attends to.
 
     Args:
         spec: see :class:`~mooring.zoo.MemorySpec`.

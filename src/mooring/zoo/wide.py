@@ -14,7 +14,7 @@ PAPER = "Marcoccia 2026, the ablation it leaves open"
 
 
 class GlobalFiLMBroadcast(GlobalFiLM):
-    """:class:`~mooring.nn.GlobalFiLM` called as the other broadcasts are."""
+    """:class:`~mooring.nn.GlobalFiLM`, called like the other broadcasts."""
 
     def forward(self, readers: Rows, state: Tensor) -> Tensor:  # type: ignore[override]
         return super().forward(readers.x, None, state.unflatten(-1, (-1, readers.x.size(-1))), readers.index)
@@ -31,8 +31,8 @@ class WideVirtualNode(GlobalModule):
     sources apart in different coordinates, and a joint :math:`F` can select them: implicit addressing.
 
     Paper: ``prop:separable``, ``eq:global-slot-film``, and "one wide VN with D = Md" of the discussion.
-    Departs: no MLP between pool and decoder: its parameters are better spent on both sides of it. With addresses,
-    :math:`\phi` sees them; the decoder sees the node, which has them from its encoder. Sums pass ``asinh``.
+    Departs: no MLP between pool and decoder; its parameters go to both sides instead. With addresses, :math:`\phi`
+    sees them; the decoder sees the node, which has them from its encoder. Sums pass ``asinh``.
 
     Args:
         spec: see :class:`~mooring.zoo.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of

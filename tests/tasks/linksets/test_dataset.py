@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -80,3 +83,40 @@ def test_progress_is_shown_on_a_terminal_only(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert ("link sets, test" in shown.err) == terminal
+
+
+def test_one_graph_is_enough() -> None:
+    assert len(generate_many(SMALL, "train", 1, seed=0)) == 1
+
+
+def test_what_is_cached_is_made_by_as_many_workers_as_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def record(*arguments: object, workers: int) -> LinkDataset:
+        asked.append((arguments, workers))
+        return generate_many(SMALL, "test", 3, seed=0)
+
+    monkeypatch.setattr(dataset, "generate_many", record)
+    cached(SMALL, "test", 3, seed=0, workers=5, folder=tmp_path)
+    assert asked == [((SMALL, "test", 3, 0), 5)]
+
+
+def test_of_several_that_want_one_file_one_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, inside = [], threading.Event()
+    whole = generate_many(SMALL, "test", 3, seed=0)
+
+    def slow(*arguments: object, workers: int) -> LinkDataset:
+        made.append(arguments)
+        inside.set()
+        time.sleep(0.3)
+        return whole
+
+    monkeypatch.setattr(dataset, "generate_many", slow)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cached, SMALL, "test", 3, 0, folder=tmp_path)
+        assert inside.wait(10)
+        second = pool.submit(cached, SMALL, "test", 3, 0, folder=tmp_path)
+        assert np.array_equal(first.result().weight, second.result().weight)
+    assert len(made) == 1

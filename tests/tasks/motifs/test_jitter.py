@@ -55,3 +55,12 @@ def test_retype_changes_the_share_it_says():
     types = np.zeros(20_011, dtype=np.uint8)
     changed = (retype(types, 4, 0.2, np.random.default_rng(5)) != 0).mean()
     assert changed == pytest.approx(0.2 * 3 / 4, abs=0.01)
+
+
+def test_no_more_swaps_are_made_than_asked_for():
+    rng = np.random.default_rng(3)
+    before = frame_of(23, 7, rng)
+    for num_swaps in (0, 1, 2, 3):
+        moved = edge_set(before) - edge_set(rewire(before, 23, num_swaps, rng))
+        # A swap replaces two edges; a later one may replace an edge that is new.
+        assert num_swaps <= len(moved) <= 2 * num_swaps

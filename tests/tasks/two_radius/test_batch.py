@@ -70,3 +70,20 @@ def test_every_row_is_shuffled_on_its_own() -> None:
     rows = shuffled_rows(stream(0, "train"), 101, 7)
     assert (np.sort(rows, axis=1) == np.arange(7)).all()
     assert len({tuple(row) for row in rows}) > 90
+
+
+def test_a_graph_without_sources_keeps_its_centres_and_targets() -> None:
+    nobody = Sources(*(np.array([each]) for each in (0, 1, 5, 1)))
+    batch = lay_out(
+        nobody,
+        target_identifier=np.array([[0, 1], [1, 0]]),
+        answer_label=np.zeros((2, 2), np.int64),
+        answer_count=np.zeros((2, 2), np.int64),
+        scale=np.array([1, 1]),
+        num_centres=1,
+        centre_label=8,
+        target_label=9,
+        reverse_edges=False,
+    )
+    assert batch.role.tolist() == [SOURCE, CENTRE, TARGET, TARGET, CENTRE, TARGET, TARGET]
+    assert batch.batch.tolist() == [0] * 4 + [1] * 3

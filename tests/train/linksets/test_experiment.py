@@ -9,6 +9,7 @@ import torch
 
 from mooring.train import RunRequest, get_experiment, run_one
 from mooring.train.linksets import LinkExperiment
+from mooring.train.linksets.batch import LinkBatch
 from mooring.train.linksets.config import PRESETS
 
 TINY = PRESETS["tiny"]
@@ -87,3 +88,30 @@ def test_messages() -> None:
     with pytest.raises(ValueError, match="an epoch shows a graph once"):
         dataclasses.replace(TINY, steps_per_epoch=5)
     assert get_experiment("linksets") is LinkExperiment
+
+
+class Doubtful(torch.nn.Module):
+    """Tells links from other pairs, at a level of its own on validation graphs: (no link, link) probabilities."""
+
+    def __init__(self, validation: tuple[float, float], other: tuple[float, float], num_validation: int) -> None:
+        super().__init__()
+        self.levels = torch.tensor([other, validation]).logit()
+        self.num_validation = num_validation
+
+    def forward(self, batch: LinkBatch) -> torch.Tensor:
+        return self.levels[int(batch.num_graphs == self.num_validation)][batch.target.long()]
+
+
+def test_the_threshold_is_chosen_on_validation_graphs_and_used_on_the_others() -> None:
+    config = dataclasses.replace(TINY, validation_graphs=11, test_graphs=7, larger_graphs=3)
+    experiment = LinkExperiment(config, "none", 0)
+    doubtful = Doubtful(validation=(0.5, 0.6), other=(0.3, 0.4), num_validation=11)
+    metrics, diagnostics = experiment.finish(doubtful)
+    assert 0.5 < metrics["threshold"] <= 0.6
+    # On the other graphs everything lies below that threshold, although a threshold of their own would be perfect.
+    for split in ("test", "larger"):
+        assert metrics[f"{split}/recall"] == 0.0
+        assert metrics[f"{split}/f1"] == 0.0
+    assert set(diagnostics["f1_by_size"]["f1"]) == {0.0}
+    assert experiment.evaluate(doubtful, 0)["threshold"] == metrics["threshold"]
+    assert experiment.evaluate(doubtful, 0)["f1"] == 1.0

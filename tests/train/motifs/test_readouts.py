@@ -89,3 +89,36 @@ def test_a_log_sum_readout_can_count_exactly():
     x = torch.where(marked, one, -30.0).unsqueeze(1).expand(5, 2)
     pooled = pool.after(pool.aggregate(pool.before(x), torch.zeros(5, dtype=torch.long), dim_size=1))
     assert torch.allclose(pooled, torch.tensor(3.0).log1p())
+
+
+@torch.no_grad()
+def test_the_mass_of_the_anchored_readout_goes_on_as_a_line():
+    mass = torch.linspace(0, 10, 31).unsqueeze(1).expand(31, 2)
+    mapped = network("anchored").memory.aggregate.update.mass_mlp(mass)
+    assert mapped.diff(dim=0).abs().max() > 0.01
+    assert mapped.diff(n=2, dim=0).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_the_anchored_readout_hides_the_content_of_half_the_graphs_in_training_only():
+    pool = network("anchored").memory
+    graphs = 400
+    x, index = torch.randn(3, 20).repeat(graphs, 1), torch.arange(graphs).repeat_interleave(3)
+    results = pool.train()(x, index, dim_size=graphs)
+    shown = pool.eval()(x, index, dim_size=graphs)
+    hidden = (results - shown).abs().amax(dim=1) > TOLERANCE
+    assert hidden.float().mean() == pytest.approx(0.5, abs=0.1)
+    # What is hidden is the same for all of them: their masses are equal.
+    assert torch.allclose(results[hidden], results[hidden][:1].expand(int(hidden.sum()), -1), atol=TOLERANCE)
+
+
+def test_the_slot_readouts_are_built_as_published():
+    spec = ReadoutSpec(20, 7, heads=2, graph_sizes=SIZES)
+    anchored, plain = (READOUTS[name].build(spec).aggregate for name in ("anchored", "cross-attn"))
+    assert anchored.anchored
+    assert not plain.anchored
+    mean_size = torch.tensor((89 + 97 + 131 + 151) / 4)
+    assert torch.allclose(anchored.update.anchor_logit, mean_size.log())
+    for aggregate in (anchored, plain):
+        assert (aggregate.slots, aggregate.heads) == (7, 2)
+        assert aggregate.write.temperature == 0.35

@@ -16,15 +16,14 @@ ZOO = "zoo."
 
 def findings(card: Record) -> dict[str, Record]:
     """The findings of one card by name."""
-    parts = [card.part(finding) for finding in card.items("findings")]
-    return {part.text("name"): part for part in parts}
+    return {part.name("name"): part for part in card.parts("findings")}
 
 
 def cards(records: Records) -> Table:
     """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
     notes = (
         "Marked cells are broken invariants: the module gives wrong or unstable answers there. The others are limits "
-        "to know.",
+        "to be aware of.",
     )
     return _matrix(records, "audit", "Audit cards", False, notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mooring.report.records import Record, Records
@@ -14,7 +15,7 @@ def measurements(records: Records) -> list[Table]:
 
 
 def _table(record: Record) -> Table:
-    rows = record.items("rows")
+    rows = [part.data for part in record.parts("rows")]
     fields = list(dict.fromkeys(field for row in rows for field in row))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in rows)}
     columns = tuple(Column(field.replace("_", " ").capitalize(), left=field in words) for field in fields)
@@ -22,16 +23,17 @@ def _table(record: Record) -> Table:
     title = str(record.find("title") or name)
     machine = record.find("machine")
     notes = (f"Measured on {machine}.",) if machine else ()
-    return Table(
-        f"bench-{name}", title, columns, tuple(tuple(_text(row.get(f)) for f in fields) for row in rows), notes
-    )
+    cells = tuple(tuple(_text(record, field, row.get(field)) for field in fields) for row in rows)
+    return Table(f"bench-{name}", title, columns, cells, notes)
 
 
-def _text(value: Any) -> str:
+def _text(record: Record, field: str, value: Any) -> str:
     if value is None:
         return ABSENT
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+        raise record.error(f"field 'rows.{field}' holds {value!r:.80}, expected a number or a text.")
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from mooring.report import paper
 from mooring.report.builders.audit import ZOO, findings
@@ -12,9 +11,9 @@ from mooring.report.records import Record, Records
 from mooring.report.tables import ABSENT, Column, Table, percent, show
 
 TASK, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# The module that others are measured against, and the bench record that holds what they cost.
+# The module that others are compared with, and the bench record that holds their costs.
 REFERENCE, COSTS = "anchored", "zoo"
-# The preset of a sweep, which is drawn and not ranked.
+# The preset of a sweep, which is drawn but not ranked.
 WIDTH = "width"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 
@@ -45,8 +44,9 @@ def leaderboard(records: Records, preset: str) -> Table:
         Column("Seeds"),
     )
     notes = (
-        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds (those of Two-Radius are counted in the "
-        "last column). Each module has, for each task, the learning rate that did best on validation graphs.",
+        "Sorted by Both. Accuracies in %, mean ± 95 % interval over seeds (the last column counts those of "
+        "Two-Radius). Each module has, for each task, the learning rate that did better on validation graphs at the "
+        "first seed.",
     )
     return Table("leaderboard", f"Every module, preset {preset}", columns, tuple(rows), notes)
 
@@ -56,15 +56,17 @@ def costs(records: Records, preset: str) -> Table | None:
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
     if bench is None:
         return None
-    measured = {(row["shape"], row["contestant"]): row for row in bench.items("rows")}
+    measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
     shapes = list(dict.fromkeys(shape for shape, _ in measured))
+    if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
+        raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
     runs = _at_best_rates(group(records.runs(TASK, preset)), ("metrics", "best", "both"), 1)
     rows = []
     for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
         model = name.removeprefix(ZOO)
         item = runs.get(model)
         times = [_ratio(measured, shape, name) for shape in shapes]
-        extra = [measured.get((shape, name), {}).get("extra_memory") for shape in shapes]
+        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
         rows.append(
             (
                 paper.title(model),
@@ -83,23 +85,27 @@ def costs(records: Records, preset: str) -> Table | None:
         Column("Rate"),
     )
     notes = (
-        "Time of a forward and backward over one graph as a multiple of the anchored module's in the same run; extra "
-        "memory of it over the size of input, output and input gradient. Modules as they are built by default here; "
-        "parameters and learning rate are those of the leaderboard, where budgets are equal.",
+        "Time of a forward and backward pass over one graph as a multiple of the anchored module's in the same run, "
+        "and its extra memory over the size of input, output and input gradient. Both are of modules as built by "
+        "default; parameters and learning rate are those of the leaderboard, where budgets are matched.",
         f"Measured on {bench.find('machine')}.",
     )
     return Table("leaderboard-costs", "What every module costs", columns, tuple(rows), notes)
 
 
-def _ratio(measured: dict[tuple[str, str], dict[str, Any]], shape: str, name: str) -> float | None:
-    times = [measured.get((shape, who), {}).get("training_over_floor") for who in (name, ZOO + REFERENCE)]
-    return None if times[0] is None or times[1] is None else float(times[0] / times[1])
+def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
+    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _found(row: Record | None, field: str) -> float | None:
+    return None if row is None or row.find(field) is None else row.number(field)
 
 
 def _verdict(finding: Record) -> str:
     """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
     short = re.split(r":| \(", finding.text("verdict"))[0]
-    first = short.split()[0]
+    first = short.partition(" ")[0]
     return first if first.isdigit() else short
 
 
@@ -108,7 +114,7 @@ def _of_zoo(card: Record) -> bool:
 
 
 def _at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
-    """For each model the configuration that was carried on to most seeds; of several, the best one."""
+    """For each model the configuration that was run at most seeds; of several, the best one."""
     chosen: dict[str, Group] = {}
     for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
         chosen[item.model] = item

@@ -1,4 +1,4 @@
-"""Tables of the constrained link sets (tab:link-generation), with what the constraints cost."""
+"""Tables of the constrained link sets (tab:link-generation), with violated constraints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scores(records: Records, preset: str) -> Table:
     )
     notes = [
         f"Scores against the optimal link set{interval(groups)}.",
-        "The paper's data set is not public, so its F1 is shown for orientation and not comparable like for like.",
+        "The paper's data set is not public, so its F1 is shown for orientation only and is not comparable.",
         *_gap(groups),
     ]
     return Table("linksets", f"Constrained link sets, preset {preset}", columns, tuple(rows), tuple(notes))
@@ -72,7 +72,7 @@ def violations(records: Records, preset: str) -> Table | None:
 
 
 def _gap(groups: Sequence[Group]) -> list[str]:
-    """Anchored against Cross-Attn in every configuration that was run, since one may suit it better than the usual."""
+    """Anchored against Cross-Attn in every configuration that was run, since another may suit it better."""
     anchored = next((item for item in groups if item.model == "anchored" and not item.variant), None)
     if anchored is None:
         return []

@@ -56,9 +56,8 @@ def all_splits(records: Records, preset: str) -> Table:
         Column("Change"),
     )
     notes = (
-        "Exact: share of counts that are right after rounding. Change: largest change of the prediction "
-        "when "
-        "the graph is replaced by disjoint copies of itself, which a normalised readout cannot notice.",
+        "Exact: share of counts that are right after rounding. Change: largest change of the prediction when the graph "
+        "is replaced by disjoint copies of itself, which a normalised readout cannot notice.",
     )
     return Table("motifs-splits", f"Every split, preset {preset}", columns, tuple(rows), notes)
 

@@ -1,4 +1,4 @@
-"""The tables README and docs can ask for by name, and what they may say about which."""
+"""The tables that README and docs can ask for by name, with their options."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
-from mooring.report.builders import audit, bench, leaderboard, linksets, motifs, original, theory, two_radius
-from mooring.report.records import Records
+from mooring.report.builders import audit, bench, leaderboard, linksets, motifs, original, soak, theory, two_radius
+from mooring.report.records import COMMANDS, Records
 from mooring.report.tables import Table
 
 
@@ -16,7 +16,7 @@ def _bench(records: Records, name: str) -> Table:
     """The table of one bench record, by its name."""
     tables = {table.name: table for table in bench.measurements(records)}
     if f"bench-{name}" not in tables:
-        raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `mooring bench`.")
+        raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `{COMMANDS['bench']}`.")
     return tables[f"bench-{name}"]
 
 
@@ -49,6 +49,7 @@ TABLES: Mapping[str, Callable[..., Table | None]] = {
     "audit-ranges": audit.ranges,
     "audit-zoo": audit.zoo,
     "bench": _bench,
+    "soak": soak.counts,
 }
 
 
@@ -70,10 +71,11 @@ def build(name: str, records: Records, /, **options: Any) -> Table:
     task, preset = TASKS.get(name), options.get("preset")
     if task and not records.runs(task, preset):
         which = f" with preset '{preset}'" if preset else ""
-        raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `mooring run {task}`.")
+        command = COMMANDS["run"].format(task=task, preset=preset) if preset else f"mooring run {task}"
+        raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `{command}`.")
     kind = name.partition("-")[0]
     if kind in ("verify", "audit") and not records.kind(kind):
-        raise ValueError(f"table '{name}': no {kind} record. Write one with `mooring {kind}`.")
+        raise ValueError(f"table '{name}': no {kind} record. Write one with `{COMMANDS[kind]}`.")
     table = TABLES[name](records, **options)
     if table is None:
         raise ValueError(f"table '{name}': the {task or kind} records hold nothing for it. Write them again.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mooring.report import paper
 from mooring.report.groups import Group, group
 from mooring.report.records import Record, Records
-from mooring.report.settings import setting
+from mooring.report.settings import setting, whole_setting
 from mooring.report.stats import Estimate, estimate
 from mooring.report.tables import ABSENT, Column, Table, percent
 
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def has_slots(self) -> bool:
-        """Whether its memory has slots; a convolution alone and a plain virtual node have the setting, but no use."""
+        """Whether its memory has slots; a convolution or a plain virtual node has the setting but ignores it."""
         memory = self.model.partition("+")[2]
         return bool(memory) and not memory.startswith("vn")
 
@@ -52,10 +52,10 @@ class Row:
 
 
 def measured(runs: Sequence[Record]) -> list[Row]:
-    """Rows in the paper's order; settings may change with n, but configurations that differ at one n get rows apart."""
+    """Rows in the paper's order; settings may change with n, but several configurations at one n get separate rows."""
     rows: dict[tuple[str, str, str], Row] = {}
-    for size in sorted({int(setting(run, SIZE)) for run in runs}):
-        here = [run for run in runs if int(setting(run, SIZE)) == size]
+    for size in sorted({whole_setting(run, SIZE) for run in runs}):
+        here = [run for run in runs if whole_setting(run, SIZE) == size]
         for item in group(here, apart=("channels", "slots")):
             width = str(setting(item.first, "channels", ABSENT))
             key = (item.model, width, item.variant)
@@ -72,9 +72,9 @@ def held_out_accuracy(run: Record) -> float:
 
 
 def accuracy(records: Records, preset: str | None = None) -> Table:
-    """Measured and published accuracy by n, one row a model and width."""
+    """Measured and published accuracy by n, one row per model and width."""
     runs = records.runs(TASK, preset)
-    sizes = sorted({*paper.ORIGINAL_SIZES, *(int(setting(run, SIZE)) for run in runs)})
+    sizes = sorted({*paper.ORIGINAL_SIZES, *(whole_setting(run, SIZE) for run in runs)})
     rows = []
     for row in measured(runs):
         seconds = estimate([run.number("wall_seconds") for group in row.by_size.values() for run in group.runs])
@@ -89,7 +89,7 @@ def accuracy(records: Records, preset: str | None = None) -> Table:
             rows.append((paper.title(model), "published", str(width), ABSENT, *cells, ABSENT))
     columns = (
         Column("Model", left=True), Column("Source", left=True), Column("Width"), Column("Slots"),
-        *(Column(f"n = {n}") for n in sizes), Column("Seconds a run"),
+        *(Column(f"n = {n}") for n in sizes), Column("Seconds per run"),
     )  # fmt: skip
     notes = (
         "Accuracy in %. Published: Mishayev et al., arXiv 2511.20406, who stop training at 92 % validation accuracy.",

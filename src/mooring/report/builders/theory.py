@@ -8,11 +8,11 @@ from mooring.report.tables import ABSENT, Column, Table
 
 def claims(records: Records) -> list[Record]:
     """Every claim of every verify record, in the order it was checked."""
-    return [record.part(claim) for record in records.kind("verify") for claim in record.items("claims")]
+    return [claim for record in records.kind("verify") for claim in record.parts("claims")]
 
 
 def checks(records: Records) -> Table:
-    """One row a label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+    """One row per label: what is claimed, whether it held, by what margin, and whether the control was caught."""
     rows = []
     alarms = set()
     for place, claim in enumerate(claims(records)):

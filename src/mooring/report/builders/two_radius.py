@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mooring.report import paper
 from mooring.report.groups import Group, group
-from mooring.report.records import Records
+from mooring.report.records import Record, Records
 from mooring.report.settings import reference_lines
 from mooring.report.stats import paired_difference
 from mooring.report.tables import ABSENT, Column, Table, percent, plain, show
@@ -31,12 +32,12 @@ def accuracy(records: Records, preset: str) -> Table:
         *(Column(name.capitalize(), group="paper") for name in METRICS),
         Column("Seeds"),
     )
-    chance = reference_lines(runs[0])
+    # The first run stands for all, but a run whose settings make no sense is refused wherever it stands.
+    chance, *_ = [reference_lines(run) for run in runs]
     notes = [
         f"Accuracy in %{interval(groups)}, at the epoch with the best Both.",
         f"Guessing gives {100 * chance.label:.1f} / {100 * chance.count:.1f} / {100 * chance.both:.1f}; a model that "
-        f"knows "
-        f"every base count but not the scale tops out at {100 * chance.blind:.1f} on Count.",
+        f"knows every base count but not the scale reaches at most {100 * chance.blind:.1f} on Count on average.",
         *differences(groups),
     ]
     return Table("two-radius", f"Counted Two-Radius, preset {preset}", columns, tuple(rows), tuple(notes))
@@ -45,8 +46,7 @@ def accuracy(records: Records, preset: str) -> Table:
 def diagnostics(records: Records, preset: str) -> Table:
     """Accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time of every model."""
     groups = group(records.runs(TASK, preset))
-    found = [item.first.find("diagnostics", "count_accuracy_by_scale") or {} for item in groups]
-    scales = sorted({scale for shares in found for scale in shares}, key=int)
+    scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
     rows = []
     for item in groups:
         by_scale = [_mean(item, "diagnostics", "count_accuracy_by_scale", scale) for scale in scales]
@@ -69,11 +69,24 @@ def diagnostics(records: Records, preset: str) -> Table:
         Column("Seconds"),
     )
     notes = (
-        "Means over seeds, accuracies in %. Fresh graphs had no say in which epoch was selected. Graphs: share of "
-        "graphs with every target right.",
+        "Means over seeds, accuracies in %. Fresh graphs were not used to select the epoch. Graphs: share of graphs "
+        "with every target right.",
         "State change: largest difference of the global state from its r = 1 state, over scales and seeds.",
     )
     return Table("two-radius-diagnostics", f"Diagnostics, preset {preset}", columns, tuple(rows), notes)
+
+
+def scales_of(run: Record) -> list[str]:
+    """The replication scales at which a run was counted, in their order; none where it was not."""
+    if run.find("diagnostics", "count_accuracy_by_scale") is None:
+        return []
+    found = run.mapping("diagnostics", "count_accuracy_by_scale")
+    for scale in found:
+        if not re.fullmatch(r"[1-9]\d{0,8}", scale):
+            raise run.error(
+                f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
+            )
+    return sorted(found, key=int)
 
 
 def differences(groups: Sequence[Group]) -> list[str]:
@@ -95,7 +108,7 @@ def interval(groups: Sequence[Group]) -> str:
 
 def _distance(item: Group) -> str:
     found = [
-        run.items("diagnostics", "state_distance", "max")
+        run.numbers("diagnostics", "state_distance", "max")
         for run in item.runs
         if run.find("diagnostics", "state_distance")
     ]

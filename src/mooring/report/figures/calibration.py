@@ -10,7 +10,7 @@ from mooring.report.groups import Group
 
 @styled
 def calibration(groups: Sequence[Group]) -> Picture | None:
-    """Observed frequency against predicted confidence, marker area by how many pairs fall there; one panel a model."""
+    """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
     panels = []
     for position, group in enumerate(groups):
         if not group.has("diagnostics", "calibration"):
@@ -18,7 +18,12 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.9, ls=(0, (4, 3)))
         for run in group.runs:
-            columns = [run.items("diagnostics", "calibration", name) for name in ("confidence", "frequency", "weight")]
+            columns = [
+                run.numbers("diagnostics", "calibration", name, gaps=True)
+                for name in ("confidence", "frequency", "weight")
+            ]
+            if len({len(column) for column in columns}) > 1:
+                raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
             ink = colour(group.model, position)
@@ -36,9 +41,7 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         return None
     caption = (
         "Pairs are binned by the predicted probability of a link and compared with how many really are links; each "
-        "line is a "
-        "seed and larger dots hold more pairs. On the dashed diagonal a model means what it says, and a confident "
-        "model "
-        "has its large dots at the two ends."
+        "line is a seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident "
+        "model has its large dots at the two ends."
     )
     return Picture("calibration", "Does confidence mean anything?", caption, tuple(panels))

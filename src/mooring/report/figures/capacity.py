@@ -11,20 +11,20 @@ import numpy as np
 from mooring.report import paper
 from mooring.report.figures.style import CYCLE, HEAT, INK, SMALL, Picture, panel, styled
 from mooring.report.records import Record
-from mooring.report.settings import setting
+from mooring.report.settings import whole_setting
 from mooring.report.stats import estimate
 
-# Bits a coordinate and the dashes of its line; 32 is what a float could hold at most.
+# Bits per coordinate and the dashes of its line; a float holds 32 at most.
 BITS = {1: "-", 4: "--", 32: ":"}
 
 
 @styled
 def capacity(runs: Sequence[Record]) -> Picture | None:
-    """Label accuracy by slots and width, one panel a model and size; lines mark slots * width * bits = log2 n!."""
+    """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in runs:
-        place = (int(setting(run, "slots")), int(setting(run, "channels")))
-        key = (run.preset, run.model, int(setting(run, "num_identifiers")))
+        place = (whole_setting(run, "slots"), whole_setting(run, "channels"))
+        key = (run.preset, run.model, whole_setting(run, "num_identifiers"))
         cells.setdefault(key, {}).setdefault(place, []).append(run.number("metrics", "best", "label"))
     panels = []
     for (_, model, size), values in sorted(cells.items()):
@@ -68,11 +68,9 @@ def capacity(runs: Sequence[Record]) -> Picture | None:
     if not panels:
         return None
     caption = (
-        "Each cell is the label accuracy (%) of memories with L slots of width d on permutations of n labels, and "
-        "each line "
-        "is the bound L d b = log2 n! of thm:lower for b bits a coordinate: below its line exact recovery is "
-        "impossible. "
-        "How far above the 32-bit line accuracy starts shows how many bits a coordinate training really uses."
+        "Each cell is the label accuracy (%) of memories with L slots of width d on permutations of n labels, and each "
+        "line is the bound L d b = log2 n! of thm:lower for b bits per coordinate. Below a line exact recovery is "
+        "impossible; how far above it accuracy reaches 100 is a matter of training, which the bound says nothing about."
     )
     return Picture("capacity", "Slots, width and what must fit", caption, tuple(panels))
 

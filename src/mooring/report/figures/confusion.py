@@ -13,12 +13,18 @@ from mooring.report.groups import Group
 
 @styled
 def count_confusion(groups: Sequence[Group]) -> Picture | None:
-    """Confusion of counts summed over seeds, each row made to sum to one; one panel a model."""
+    """Confusion of counts summed over seeds, each row normalised to one; one panel per model."""
     panels = []
     for group in groups:
         if not group.has("diagnostics", "count_confusion"):
             continue
         tables = [matrix(run, "count_confusion", run.items("diagnostics", "count_confusion")) for run in group.runs]
+        for run, table in zip(group.runs, tables, strict=True):
+            if table.shape != (len(tables[0]), len(tables[0])):
+                got = f"{table.shape[0]} rows of {table.shape[1]}"
+                raise run.error(
+                    f"field 'diagnostics.count_confusion' has {got}, expected a square as large as the others."
+                )
         total = np.sum(tables, axis=0)
         rows = total.sum(axis=1, keepdims=True)
         share = np.divide(total, rows, out=np.zeros_like(total), where=rows > 0)
@@ -36,9 +42,8 @@ def count_confusion(groups: Sequence[Group]) -> Picture | None:
     if not panels:
         return None
     caption = (
-        "Each row shows what is predicted for one true count, stronger for more often, and the dotted diagonal is the "
-        "right "
-        "answer. A replication-blind model spreads each row over the counts one base number can give at the different "
-        "scales; counts that no base number produces leave an empty row."
+        "Each row shows what is predicted for one true count, darker for more often; the dotted diagonal is the right "
+        "answer. A replication-blind model spreads each row over the counts that one base number can give at the "
+        "different scales; counts that no base number produces leave an empty row."
     )
     return Picture("count-confusion", "Which counts are confused", caption, tuple(panels))

@@ -1,4 +1,4 @@
-"""Learning curves of label, count and both, with the lines no blind model can cross."""
+"""Learning curves of label, count and both, with the ceiling of a replication-blind model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mooring.report.figures.style import MUTED, Picture, colour, end_labels, panel, styled
 from mooring.report.groups import Group
 from mooring.report.paper import References
-from mooring.report.records import RecordError
 
 
 @styled
@@ -39,10 +38,9 @@ def learning_curves(groups: Sequence[Group], reference: References) -> Picture:
         end_labels(axes, labels)
         panels.append(figure)
     caption = (
-        "Each line is the mean over seeds of the validation accuracy, the band runs from the worst seed to the best. "
-        "A model that stays on a dashed line has learned nothing beyond a constant guess, and one that stops at the "
-        "blind "
-        "ceiling knows what was written but not how often."
+        "Each line is the mean over seeds of the validation accuracy; the band runs from the worst seed to the best. "
+        "A model at the chance line does no better than a constant guess, and the blind ceiling is the most that a "
+        "model can reach that knows what was written but not how often."
     )
     return Picture("learning-curves", "Learning curves", caption, tuple(panels))
 
@@ -51,11 +49,9 @@ def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
     """Epochs all seeds reached, and at each the accuracies in % of the seeds."""
     by_run = []
     for run in group.runs:
-        rows = [run.part(row) for row in run.items("metrics", "epochs")]
+        rows = run.parts("metrics", "epochs")
         if not rows:
-            raise RecordError(
-                f"{run.path}: field 'metrics.epochs' is empty. Write the record again with `mooring run`."
-            )
+            raise run.error("field 'metrics.epochs' is empty.")
         by_run.append({row.whole("epoch"): 100 * row.number(metric) for row in rows})
     shared = sorted(set.intersection(*(set(run) for run in by_run)))
     return shared, [[run[epoch] for run in by_run] for epoch in shared]

@@ -22,8 +22,13 @@ def state_distance(groups: Sequence[Group]) -> Picture | None:
     labels = []
     for position, group in enumerate(groups):
         ink = colour(group.model, position)
-        scales = [int(scale) for scale in group.first.items("diagnostics", "state_distance", "scales")]
-        by_run = [run.items("diagnostics", "state_distance", "max") for run in group.runs]
+        scales = [int(scale) for scale in group.first.numbers("diagnostics", "state_distance", "scales")]
+        by_run = [run.numbers("diagnostics", "state_distance", "max") for run in group.runs]
+        for run, values in zip(group.runs, by_run, strict=True):
+            if len(values) != len(scales):
+                raise run.error(
+                    f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
+                )
         # The r = 1 state is zero away from itself, which says nothing.
         kept = [i for i, scale in enumerate(scales) if scale != 1]
         for values in by_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,17 +11,19 @@ from matplotlib.figure import Figure
 
 from mooring.report.figures.style import HEAT, SMALL, Picture, panel, styled
 from mooring.report.groups import Group
-from mooring.report.records import Record, RecordError
+from mooring.report.records import Record
+
+# Every cell becomes a path of the drawing, so a page of larger maps would not open.
+MOST_CELLS = 512
 
 
 @styled
 def write_weights(groups: Sequence[Group]) -> Picture | None:
-    """Source identifier to slot, one panel a model."""
+    """Source identifier to slot, one panel per model."""
     caption = (
-        "Each row is a source identifier, each column a slot, and the stronger the colour the more of the slot's "
-        "content "
-        "comes from that source; slots are sorted by the source they hold. One full cell a column means one source a "
-        "slot, which is what lets different targets fetch different things."
+        "Each row is a source identifier, each column a slot; the stronger the colour, the more of the slot's content "
+        "comes from that source (slots are sorted by the source they hold). One full cell per column means one source "
+        "per slot, so that different targets can read different things."
     )
     return _picture(groups, "write_weights", "Who writes where", "write-weights", "source identifier", caption)
 
@@ -30,7 +33,7 @@ def read_weights(groups: Sequence[Group]) -> Picture | None:
     """Target identifier to slot, in the slot order of the write."""
     caption = (
         "Each row is a target identifier and shows which slots it reads, with the slots in the order of the write map. "
-        "Where the two maps agree, a target reads exactly the slot its own source wrote to: the address works."
+        "Where the two maps agree, a target reads the slot that its own source wrote to."
     )
     return _picture(groups, "read_weights", "Who reads where", "read-weights", "target identifier", caption)
 
@@ -44,6 +47,8 @@ def anchor_weights(groups: Sequence[Group]) -> Picture | None:
         if run.find("diagnostics", "anchor_weights") is None:
             continue
         by_scale = run.mapping("diagnostics", "anchor_weights")
+        if not all(re.fullmatch(r"[1-9]\d{0,8}", scale) for scale in by_scale):
+            raise run.error(f"field 'diagnostics.anchor_weights' has scales {list(by_scale)!r:.80}, expected numbers.")
         scales = sorted(by_scale, key=int)
         order = slot_order(run)
         weights = matrix(run, "anchor_weights", [by_scale[scale] for scale in scales])
@@ -53,10 +58,8 @@ def anchor_weights(groups: Sequence[Group]) -> Picture | None:
     if not panels:
         return None
     caption = (
-        "Each row is a replication scale, each column a slot, and the cell is the share of attention the slot's "
-        "private "
-        "anchor keeps. The anchor fades as more copies press against it, and by how much it fades is the count "
-        "(prop:mass)."
+        "Each row is a replication scale, each column a slot, and each cell the share of attention that the slot's "
+        "private anchor would keep. It falls as more copies are written; how far it falls gives the mass (prop:mass)."
     )
     return Picture("anchor-weights", "What the anchors measure", caption, tuple(panels))
 
@@ -71,13 +74,18 @@ def slot_order(run: Record) -> list[int]:
 
 
 def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
-    """Rows of a diagnostic as an array; RecordError where they are ragged or hold something else than numbers."""
+    """Rows of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
     try:
         values = np.array(rows, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise RecordError(f"{run.path}: field 'diagnostics.{name}' is no table of numbers ({error}).") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise run.error(f"field 'diagnostics.{name}' is not a table of numbers ({error}).") from error
     if values.ndim != 2:
-        raise RecordError(f"{run.path}: field 'diagnostics.{name}' has {values.ndim} axes, expected rows and columns.")
+        raise run.error(f"field 'diagnostics.{name}' has {values.ndim} axes, expected rows and columns.")
+    if not 1 <= min(values.shape) <= max(values.shape) <= MOST_CELLS:
+        got = f"{values.shape[0]} rows of {values.shape[1]}"
+        raise run.error(f"field 'diagnostics.{name}' has {got}, expected 1 to {MOST_CELLS} of each.")
+    if not np.isfinite(values).all():
+        raise run.error(f"field 'diagnostics.{name}' holds something else than finite numbers.")
     return values
 
 

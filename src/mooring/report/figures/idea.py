@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from mooring.report.figures.style import CYCLE, MUTED, SMALL, Picture, panel, styled
 
 COPIES = (1, 2, 3)
 
 
+@cache
 @styled
 def anchor_idea() -> Picture:
     """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
@@ -40,9 +43,8 @@ def anchor_idea() -> Picture:
         panels.append(figure)
     caption = (
         "A slot attends to two sources, a and b, and both are repeated r times: without an anchor their shares never "
-        "change, so "
-        "the slot cannot know r. With one anchor of weight one in the same softmax, the anchor's share falls from "
-        "1/3 to 1/5 "
-        "to 1/7, and 1/share - 1 is exactly the number of nodes that wrote."
+        "change, so the slot cannot know r. With an anchor of weight one in the same softmax, the anchor's share falls "
+        "from 1/3 to 1/5 to 1/7, and 1/share - 1 is the number of nodes that wrote; the library keeps the log-odds of "
+        "that share, the same information, beside the content."
     )
     return Picture("idea", "The idea in one picture", caption, tuple(panels))

@@ -9,12 +9,11 @@ from matplotlib.ticker import MaxNLocator
 from mooring.report import paper
 from mooring.report.figures.style import Picture, colour, end_labels, log_ticks, panel, styled
 from mooring.report.groups import Group
-from mooring.report.records import RecordError
 
 
 @styled
 def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "counts", "jittered")) -> Picture | None:
-    """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel a split."""
+    """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
     groups = [group for group in groups if group.has("diagnostics", "error_by_count")]
     panels = []
     for split in splits:
@@ -37,9 +36,8 @@ def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "cou
         return None
     caption = (
         "The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. "
-        "A readout that only sees proportions has nothing to tell larger counts by, so its line must rise beyond the "
-        "counts "
-        "it was trained on, while one that measures mass can stay flat."
+        "A readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it "
+        "was trained on; one that measures mass can stay flat."
     )
     return Picture("motif-error", "Error against the true count", caption, tuple(panels))
 
@@ -48,12 +46,14 @@ def by_count(group: Group, split: str) -> dict[int, float]:
     """Error at each true count that some seed has seen, the mean over the seeds that have."""
     found: dict[int, list[float]] = {}
     for run in group.runs:
-        counts = run.items("diagnostics", "error_by_count", split, "count")
-        errors = run.items("diagnostics", "error_by_count", split, "log_mae")
+        counts = run.numbers("diagnostics", "error_by_count", split, "count")
+        errors = run.numbers("diagnostics", "error_by_count", split, "log_mae", gaps=True)
         if len(counts) != len(errors):
             where = f"diagnostics.error_by_count.{split}"
-            raise RecordError(f"{run.path}: field '{where}' has {len(counts)} counts but {len(errors)} errors.")
+            raise run.error(f"field '{where}' has {len(counts)} counts but {len(errors)} errors.")
         for count, error in zip(counts, errors, strict=True):
             if error is not None:
                 found.setdefault(int(count), []).append(float(error))
+    if not found:
+        raise group.first.error(f"field 'diagnostics.error_by_count.{split}' holds no error.")
     return {count: sum(values) / len(values) for count, values in sorted(found.items())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mooring.report.builders.two_radius import scales_of
 from mooring.report.figures.style import MUTED, Picture, colour, end_labels, panel, styled
 from mooring.report.groups import Group
 from mooring.report.paper import References
@@ -11,7 +12,7 @@ from mooring.report.paper import References
 
 @styled
 def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | None:
-    """Mean over seeds of the count accuracy at each scale, one line a model."""
+    """Mean over seeds of the count accuracy at each scale, one line per model."""
     groups = [group for group in groups if group.has("diagnostics", "count_accuracy_by_scale")]
     if not groups:
         return None
@@ -19,7 +20,7 @@ def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | 
     labels = []
     for position, group in enumerate(groups):
         ink = colour(group.model, position)
-        scales = sorted(group.first.mapping("diagnostics", "count_accuracy_by_scale"), key=int)
+        scales = scales_of(group.first)
         means = [100 * group.estimate("diagnostics", "count_accuracy_by_scale", scale).mean for scale in scales]
         axes.plot([int(scale) for scale in scales], means, "-o", color=ink)
         axes.set_xticks([int(scale) for scale in scales])
@@ -31,8 +32,7 @@ def count_by_scale(groups: Sequence[Group], reference: References) -> Picture | 
     end_labels(axes, labels)
     caption = (
         "How often the exact count is right when every source appears r times its base number, mean over seeds. "
-        "A model that cannot see r gives the same answers at every scale, so what it wins at one scale it loses at "
-        "another "
-        "and its mean stays below the ceiling."
+        "A model that cannot see r gives the same answers at every scale, so what it gains at one scale it loses at "
+        "another, and its expected mean stays at or below the ceiling."
     )
     return Picture("count-by-scale", "Counting at each scale", caption, (figure,))

@@ -18,7 +18,9 @@ def series(name: str, title: str, caption: str, parts: Sequence[Record]) -> Pict
 
 
 def _panel(part: Record) -> Figure:
-    x = part.items("x")
+    x = part.numbers("x")
+    if not x:
+        raise part.error("field 'x' of a series is empty.")
     log = part.find("log") or ""
     figure, axes = panel(_wrap(str(part.find("title") or "")), part.text("xlabel"), part.text("ylabel"), (3.6, 2.7))
     if log is True or "y" in str(log):
@@ -28,13 +30,13 @@ def _panel(part: Record) -> Figure:
     labels = []
     if "x" not in str(log) and all(float(value).is_integer() for value in x):
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    for position, value in enumerate(part.items("lines")):
-        line = part.part(value)
-        y = line.items("y")
+    for position, line in enumerate(part.parts("lines")):
+        y = line.numbers("y", gaps=True)
         if len(y) != len(x):
             label = line.text("label")
             raise RecordError(
-                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value a position."
+                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value per position.",
+                part.path,
             )
         points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
         if not points:

@@ -1,7 +1,7 @@
 """How every figure looks: one size scale, one palette, labels beside the lines they name.
 
-Figures are drawn without a background and with ink in one fixed colour that becomes `currentColor` in the page, so the
-same drawing is black on white, white on black, and black on paper.
+Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
+drawing is black on white, white on black, and black on paper.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
@@ -22,6 +23,8 @@ from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from mooring.files import write_atomic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,7 +83,7 @@ class Picture:
     Args:
         name: what the figure is called in links and files.
         title: its heading.
-        caption: two sentences, what is drawn and what to see in it.
+        caption: two sentences: what is drawn and what to look for.
         panels: drawings of at most about four inches, so that a phone shows them at reading size.
     """
 
@@ -88,6 +91,11 @@ class Picture:
     title: str
     caption: str
     panels: tuple[Figure, ...]
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a link or a file: a preset or a bench record has a say in it, and may hold a path."""
+        return re.sub(r"[^\w,=+-]+", "-", self.name)
 
     def svgs(self) -> list[str]:
         """The panels as inline SVG that takes its ink from the page."""
@@ -98,12 +106,11 @@ class Picture:
 
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
         """The panels as files of their own, on white."""
-        folder.mkdir(parents=True, exist_ok=True)
         written = []
         for part, panel in enumerate(self.panels):
             number = f"-{part + 1}" if len(self.panels) > 1 else ""
-            path = folder / f"{self.name}{number}.{suffix}"
-            path.write_bytes(_bytes(panel, suffix, facecolor="white"))
+            path = folder / f"{self.slug}{number}.{suffix}"
+            write_atomic(path, _bytes(panel, suffix, facecolor="white"))
             written.append(path)
         return written
 
@@ -123,14 +130,15 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
     """An empty panel; made without pyplot, so nothing is shown and nothing is kept in a global list."""
     figure = Figure(figsize=size)
     axes = figure.add_subplot()
-    axes.set_title(title, pad=8)
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
+    # Titles and labels hold names from records, in which a dollar is a dollar and not the start of a formula.
+    axes.set_title(title, pad=8, parse_math=False)
+    axes.set_xlabel(xlabel, parse_math=False)
+    axes.set_ylabel(ylabel, parse_math=False)
     return figure, axes
 
 
 def colour(model: str, position: int = 0) -> str:
-    """The colour a model has in every figure; a model with none takes the colour of its place in this one."""
+    """The colour a model has in every figure; a model without one takes the colour of its position here."""
     return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
 
 
@@ -166,6 +174,7 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float 
             fontsize=SMALL,
             va="center",
             annotation_clip=False,
+            parse_math=False,
             arrowprops={"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
         )
 
@@ -191,9 +200,14 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
 @styled
 def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
     target = io.BytesIO()
-    # No date: the same records give the same page, byte by byte.
+    # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
-    figure.savefig(target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options)
+    with warnings.catch_warnings():
+        # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options
+        )
     return target.getvalue()
 
 

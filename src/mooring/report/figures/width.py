@@ -11,27 +11,27 @@ from mooring.report import paper
 from mooring.report.figures.style import Picture, colour, end_labels, styled
 from mooring.report.groups import Group, group
 from mooring.report.records import Record
-from mooring.report.settings import setting
+from mooring.report.settings import whole_setting
 from mooring.report.stats import estimate
 
-# Of each number of identifiers and each model, the runs at each total width.
+# The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
 
 
 @styled
 def by_width(runs: Sequence[Record]) -> Picture | None:
-    """Label and Both against total width: two panels, in each one pair of axes a number of identifiers."""
+    """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
     points: Points = {}
     for item in sorted(group(runs), key=_both):  # of several learning rates the best one stays
         run = item.first
-        width = int(setting(run, "slots")) * int(setting(run, "channels"))
-        points.setdefault(int(setting(run, "num_identifiers")), {}).setdefault(run.model, {})[width] = list(item.runs)
+        width = whole_setting(run, "slots") * whole_setting(run, "channels")
+        points.setdefault(whole_setting(run, "num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
     if not points:
         return None
     caption = (
-        "A virtual node of width M d, told to its graph in three ways, and M slots of width d, with the same number "
-        "of parameters and updates, each point at its better learning rate, for n identifiers. What lies between the "
-        "lines at one width is the price of hiding the factorisation from the reader."
+        "One virtual node of width M d, returned to its nodes in three ways, and M slots of width d, for n "
+        "identifiers, with the same number of parameters and limit on updates, each point at its better learning rate. "
+        "The gap between the lines at one width is what is lost by not exposing the factorisation."
     )
     panels = tuple(_panel(points, metric) for metric in ("label", "both"))
     return Picture("wide-vn", "One wide state or many slots", caption, panels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from mooring.tasks.linksets import LinkSettings
 from mooring.train.experiment import TrainConfig
@@ -41,7 +42,16 @@ class LinkConfig(LinkSettings, TrainConfig):
     waves: int = 16
     warmup_epochs: float = 1.0
 
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("batch_size", "train_graphs", "validation_graphs", "test_graphs", "larger_graphs"),
+        *("channels", "blocks", "hidden", "slots", "heads", "waves"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "data_seed", "init_std", "warmup_epochs")
+
     def __post_init__(self) -> None:
+        self.check_ranges()
         super().__post_init__()
         if self.steps_per_epoch * self.batch_size > self.train_graphs:
             raise ValueError(

@@ -39,6 +39,7 @@ class LinkExperiment(Experiment):
     presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
     models: ClassVar[tuple[str, ...]] = ("none", "vn", "vn-sum", "cross-attn", "anchored")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("f1", "max")
+    requires: ClassVar[Mapping[str, str]] = {"ortools": "mooring[links]"}
     config: LinkConfig
 
     def __init__(self, config: LinkConfig, model: str, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from mooring.tasks.motifs import MotifSettings
 from mooring.train.experiment import TrainConfig
@@ -38,7 +39,14 @@ class MotifConfig(MotifSettings, TrainConfig):
     warmup_epochs: float = 1.0
     patience: int = 10
 
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("batch_size", "train_graphs", "channels", "layers", "slots", "heads", "patience"),
+    )
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "pretrain_steps", "warmup_epochs")
+
     def __post_init__(self) -> None:
+        self.check_ranges()
         super().__post_init__()
         if self.steps_per_epoch * self.batch_size > self.train_graphs:
             raise ValueError(

@@ -68,6 +68,8 @@ class MotifLeaderboardConfig(MotifConfig):
 
     init_std: float = 0.1
 
+    not_negative: ClassVar[tuple[str, ...]] = (*MotifConfig.not_negative, "init_std")
+
 
 # Smaller graphs and half the width of the `full` census, and a backbone that knows the gadgets: a run takes seconds.
 SCREEN = MotifLeaderboardConfig(
@@ -109,6 +111,7 @@ class MotifLeaderboardExperiment(MotifExperiment):
     name: ClassVar[str] = "motifs-leaderboard"
     config_type: ClassVar[type[TrainConfig]] = MotifLeaderboardConfig
     presets: ClassVar[Mapping[str, TrainConfig]] = {"screen": SCREEN, "tiny": TINY}
+    default_preset: ClassVar[str] = "screen"
     models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
     config: MotifLeaderboardConfig
 

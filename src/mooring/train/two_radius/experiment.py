@@ -64,6 +64,16 @@ class TwoRadiusConfig(TrainConfig):
     count_weight: float = 0.5
     final_lr_scale: float = 1.0
 
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("assignments", "validation_batches", "channels", "layers", "slots", "heads"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
+    not_negative: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.not_negative,
+        *("init_std", "count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
+    )
+
 
 PAPER = TwoRadiusConfig()
 # The pattern of the paper's table in minutes: larger steps that shrink to nothing, and counts asked for early.

@@ -24,6 +24,9 @@ class LeaderboardConfig(TwoRadiusConfig):
     hopeless_after: int | None = None
     hopeless_both: float = 0.0
 
+    at_least_one: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.at_least_one, "hopeless_after")
+    not_negative: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.not_negative, "hopeless_both")
+
 
 # Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and some 1/6 for a count.
 SCREEN = LeaderboardConfig(
@@ -59,6 +62,7 @@ class LeaderboardExperiment(TwoRadiusExperiment):
     name: ClassVar[str] = "two-radius-leaderboard"
     config_type: ClassVar[type[TrainConfig]] = LeaderboardConfig
     presets: ClassVar[dict[str, TrainConfig]] = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
+    default_preset: ClassVar[str] = "screen"
     models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
 
     config: LeaderboardConfig

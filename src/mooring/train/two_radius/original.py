@@ -48,6 +48,13 @@ class OriginalConfig(TrainConfig):
     init_std: float = 0.1
     stop_at: float | None = 0.995
 
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("batch_size", "channels", "layers", "slots", "heads"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature", "stop_at")
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "memory_blocks", "init_std")
+
 
 FULL = OriginalConfig()
 # 2,000 updates of 8 graphs: what two cores can do for every n of the published table.

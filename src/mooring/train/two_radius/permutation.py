@@ -46,6 +46,13 @@ class PermutationConfig(TrainConfig):
     init_std: float = 1e-3
     stop_at: float | None = 0.999
 
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("graphs", "validation_batches", "channels", "embedding_channels", "layers", "slots", "heads"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature", "stop_at")
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "init_std")
+
 
 FULL = PermutationConfig()
 QUICK = replace(FULL, epochs=15, num_identifiers=12, slots=12)

@@ -1,0 +1,66 @@
+"""Files that are either whole or absent: written beside, flushed to disk, then renamed over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write `data` to `path` so that a kill or a full disk leaves the old file or the new one, never a part of one.
+
+    Folders are made. A link is followed and a file keeps its permissions. What is no file, such as `/dev/stdout` or a
+    named pipe, has nothing to rename over and is written directly.
+
+    The temporary name carries the process id: a worker that outlives its parent cannot tear a successor's file.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    # A full disk says neither which file nor which folder.
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if target.exists() and not target.is_file() and not target.is_dir():
+            path.write_bytes(content)
+            return
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Delete the temporary files that killed writers of `name` left in `folder`."""
+    for path in folder.glob(f".{name}.*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename == str(path):
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this the rename itself may be lost in a power cut. Windows cannot open folders and does not need it.
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,340 @@
+"""Feed hard inputs to the ops and modules, and count what may never happen.
+
+Each input is a number: `--replay NUMBER` runs one again. Outputs and gradients are computed twice: as drawn, and
+disturbed, with other graphs in the batch, nodes and graphs in another order and other junk at the nodes left out. Only
+if the two differ are the disturbances tried one by one, to name the one at fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+# Virtual machines may advertise AMX and forbid it, where a bfloat16 product is then an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+import inputs  # noqa: E402
+from bounds import Bounds, bounds  # noqa: E402
+from inputs import DTYPES, JUNK, Draw, Nodes  # noqa: E402
+from parts import PARTS, Part, shard  # noqa: E402
+from subjects import CHANNELS, HEADS, SLOTS, Subject, by_definition, pick, subject  # noqa: E402
+
+from support import tile_sizes  # noqa: E402
+
+# What is counted, and what each count means.
+FAULTS = {
+    "non_finite": "an output or gradient that is not finite",
+    "order": "a result that depends on the order of nodes or graphs",
+    "leak": "a result that depends on other graphs of the batch",
+    "left_out": "a node left out that changed a value or got a gradient",
+    "oracle": "a value or gradient that the float64 oracle does not share",
+    "raised": "an exception",
+}
+ORACLE_EVERY, ORACLE_NODES = 32, 16
+SAVE_EVERY = 1000
+KEPT_FAILURES = 50
+
+
+class Outcome(NamedTuple):
+    """Rows of nodes and of graphs that came out, and the gradients of the loss."""
+
+    by_node: Tensor | None
+    by_graph: Tensor | None
+    grad_node: Tensor | None = None
+    grad_graph: Tensor | None = None
+    grad_shared: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Mates to join, an order of all nodes, names of all graphs, and the junk at nodes left out."""
+
+    mates: Nodes
+    order: Tensor
+    label: Tensor
+    junk: str
+
+
+def check(number: int) -> list[tuple[str, str]]:
+    """The faults of one input, each with what was seen."""
+    draw = Draw(number)
+    name, dtype, salt = pick(draw), draw.pick(DTYPES), draw.pick((0, 1, 2))
+    tested = subject(name, dtype, salt)
+    sizes = draw.sizes()
+    nodes = inputs.batch(draw, tested.shape, dtype, sizes)
+    mates = inputs.batch(draw, tested.shape, dtype, [draw.random.randint(0, 6) for _ in range(2)], calm=True)
+    both = len(nodes.x) + len(mates.x), nodes.num_graphs + mates.num_graphs
+    disturbance = Disturbance(mates, draw.order(both[0]), draw.order(both[1]), draw.pick(JUNK))
+    nodes = inputs.with_junk(nodes, tested.shape, draw.pick(JUNK))
+    with tile_sizes(*draw.tiles(sum(sizes))):
+        return list(_faults(tested, nodes, disturbance, draw, oracle=number % ORACLE_EVERY == 0))
+
+
+def _faults(
+    tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw, *, oracle: bool
+) -> Iterator[tuple[str, str]]:
+    plain = outcome(tested, nodes)
+    yield from _not_finite(tested, nodes, plain)
+    yield from (("left_out", f"{what} of a node left out") for what in _touched(tested, nodes, plain))
+    allowed = bounds(tested, nodes, plain.by_graph)
+    if _differences(nodes, plain, _disturbed(tested, nodes, disturbance, slopes=draw.often(0.5)), allowed):
+        yield from _blamed(tested, nodes, plain, disturbance, allowed)
+    if nodes.num_graphs > 1 and draw.often(0.5):
+        graph = draw.random.randrange(nodes.num_graphs)
+        if what := _differs_alone(tested, nodes, plain, graph, allowed):
+            yield "leak", f"{what} of graph {graph} by itself"
+    if oracle and len(nodes.x) <= ORACLE_NODES:
+        allowed = bounds(tested, nodes, plain.by_graph, exact=True)
+        for what in _differences(nodes, plain, _exact(tested, nodes), allowed):
+            yield "oracle", what
+
+
+def outcome(
+    tested: Subject, nodes: Nodes, parameters: tuple[Tensor, ...] | None = None, *, slopes: bool = True
+) -> Outcome:
+    """Run forward and, if slopes are wanted, backward."""
+    parameters = tested.parameters if parameters is None else parameters
+    if not slopes:
+        with torch.no_grad():
+            return Outcome(*tested.run(parameters, nodes))
+    x, table = (tensor.detach().clone().requires_grad_() for tensor in (nodes.x, nodes.table))
+    weight = None if nodes.log_weight is None else nodes.log_weight.detach().clone().requires_grad_()
+    by_node, by_graph = tested.run(parameters, replace(nodes, x=x, table=table, log_weight=weight))
+    loss = torch.zeros((), dtype=torch.float64)
+    if by_node is not None:
+        # Picked out and not multiplied by zero: rows of nodes left out may hold NaN.
+        kept = (~nodes.left_out).nonzero().squeeze(1)
+        loss = loss + (by_node.index_select(0, kept).double() * nodes.node_slope[kept]).sum()
+    if by_graph is not None:
+        loss = loss + (torch.where(by_graph.isneginf(), 0.0, by_graph).double() * nodes.graph_slope).sum()
+    leaves = [x, table, *([] if weight is None else [weight]), *parameters]
+    if loss.requires_grad:
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+    else:  # the oracle met no node
+        grads = tuple(torch.zeros_like(leaf) for leaf in leaves)
+    of_nodes = [grads[0], *([] if weight is None else [grads[2].unsqueeze(1)])]
+    shared = grads[2 if weight is None else 3 :]
+    return Outcome(
+        None if by_node is None else by_node.detach(),
+        None if by_graph is None else by_graph.detach(),
+        torch.cat(of_nodes, dim=1),
+        grads[1],
+        torch.cat([grad.flatten() for grad in shared]) if shared else x.new_zeros(0),
+    )
+
+
+def _not_finite(tested: Subject, nodes: Nodes, plain: Outcome) -> Iterator[tuple[str, str]]:
+    if plain.by_node is not None and not bool(plain.by_node[~nodes.left_out].isfinite().all()):
+        yield "non_finite", "output"
+    if plain.by_graph is not None:
+        finite = plain.by_graph.isfinite()
+        if tested.is_op:  # -inf is the mass of a graph that nobody wrote to, and of no other
+            writers = torch.bincount(nodes.index[~nodes.left_out], minlength=nodes.num_graphs) > 0
+            finite[:, -SLOTS * HEADS :] |= plain.by_graph[:, -SLOTS * HEADS :].isneginf() & ~writers.unsqueeze(1)
+        if not bool(finite.all()):
+            yield "non_finite", "state"
+    for what in ("grad_node", "grad_graph", "grad_shared"):
+        slope = getattr(plain, what)
+        if slope is not None and not bool(slope.isfinite().all()):
+            yield "non_finite", what
+
+
+def _touched(tested: Subject, nodes: Nodes, plain: Outcome) -> Iterator[str]:
+    """What reached a node that nothing may reach: a gradient if it was left out, a change if it is no target."""
+    if plain.grad_node is not None and bool((plain.grad_node[nodes.left_out] != 0).any()):
+        yield "gradient"
+    if nodes.targets is not None and tested.untouched is not None:
+        rest = ~nodes.targets
+        kept = nodes.x[rest, :CHANNELS] if tested.untouched == "same" else torch.zeros(())
+        out = plain.by_node[rest] if plain.by_node is not None else kept
+        if not bool(((out == kept) | (out.isnan() & kept.isnan())).all()):
+            yield "value"
+
+
+def _disturbed(tested: Subject, nodes: Nodes, disturbance: Disturbance, *, slopes: bool = True) -> Outcome:
+    """The outcome for `nodes` of a disturbed run, its rows put back in place."""
+    changed = inputs.with_junk(nodes, tested.shape, disturbance.junk)
+    changed = inputs.joined(changed, disturbance.mates)
+    out = outcome(tested, inputs.rearranged(changed, disturbance.order, disturbance.label), slopes=slopes)
+    place, label = disturbance.order.argsort()[: len(nodes.x)], disturbance.label[: nodes.num_graphs]
+    columns = nodes.x.size(1) + (nodes.log_weight is not None)
+    return Outcome(
+        None if out.by_node is None else out.by_node[place],
+        None if out.by_graph is None else out.by_graph[label],
+        None if out.grad_node is None else out.grad_node[place, :columns],
+        None if out.grad_graph is None else out.grad_graph[label],
+        out.grad_shared,
+    )
+
+
+def _blamed(
+    tested: Subject, nodes: Nodes, plain: Outcome, disturbance: Disturbance, allowed: Bounds
+) -> Iterator[tuple[str, str]]:
+    """Which disturbance made the difference."""
+    count, graphs = len(nodes.x), nodes.num_graphs
+    nobody = inputs.batch(Draw(0), tested.shape, nodes.x.dtype, [], calm=True)
+    still = Disturbance(nobody, torch.arange(count), torch.arange(graphs), "ordinary")
+    mixed, names = disturbance.order, disturbance.label
+    alone = {
+        "left_out": replace(still, junk=disturbance.junk),
+        "leak": replace(
+            still,
+            mates=disturbance.mates,
+            order=torch.arange(len(mixed)),
+            label=torch.arange(len(names)),
+        ),
+        "order": replace(still, order=mixed[mixed < count], label=names[:graphs].argsort().argsort()),
+    }
+    # Against a run with ordinary junk, so that the nodes left out are to blame for nothing but their own fault.
+    ordinary = _disturbed(tested, nodes, still)
+    found = False
+    for fault, one in alone.items():
+        base = plain if fault == "left_out" else ordinary
+        for what in _differences(nodes, base, _disturbed(tested, nodes, one), allowed):
+            found = True
+            yield fault, what
+    if not found:
+        calm = _disturbed(tested, nodes, replace(disturbance, junk="ordinary"))
+        fault = "order" if _differences(nodes, ordinary, calm, allowed) else "left_out"
+        yield fault, "all disturbances together"
+
+
+def _differs_alone(tested: Subject, nodes: Nodes, plain: Outcome, graph: int, allowed: Bounds) -> str:
+    single, rows = inputs.alone(nodes, graph)
+    with torch.no_grad():
+        by_node, by_graph = tested.run(tested.parameters, single)
+    rows_allowed = allowed.rows
+    if by_node is not None and plain.by_node is not None:
+        kept = ~nodes.left_out[rows]
+        limit = rows_allowed if isinstance(rows_allowed, float) else rows_allowed[rows][kept]
+        if not _close(by_node[kept], plain.by_node[rows][kept], limit):
+            return "output"
+    if by_graph is not None and plain.by_graph is not None:
+        limit = rows_allowed if isinstance(rows_allowed, float) else rows_allowed[graph : graph + 1]
+        if not _close(by_graph, plain.by_graph[graph : graph + 1], limit):
+            return "state"
+    return ""
+
+
+def _exact(tested: Subject, nodes: Nodes) -> Outcome:
+    """The outcome by the definitions, in float64; the oracle knows no junk."""
+    nodes = inputs.with_junk(nodes, tested.shape, "ordinary")
+    weight = None if nodes.log_weight is None else nodes.log_weight.double()
+    doubled = replace(nodes, x=nodes.x.double(), table=nodes.table.double(), log_weight=weight)
+    parameters = tuple(parameter.detach().double().requires_grad_() for parameter in tested.parameters)
+    with by_definition():
+        return outcome(subject(tested.name, torch.float64, 0), doubled, parameters)
+
+
+def _differences(nodes: Nodes, one: Outcome, other: Outcome, allowed: Bounds) -> list[str]:
+    """The parts in which two outcomes differ by more than rounding; rows of nodes left out are their own affair."""
+    found = []
+    writes = ~nodes.left_out
+    for what in Outcome._fields:
+        mine, others = getattr(one, what), getattr(other, what)
+        if mine is None or others is None:
+            continue
+        limit = allowed.rows if what.startswith("by") else allowed.gradient
+        if what == "by_node":
+            mine, others = mine[writes], others[writes]
+            limit = limit if isinstance(limit, float) else limit[writes]
+        if not _close(mine, others, limit):
+            found.append(what)
+    return found
+
+
+def _close(one: Tensor, other: Tensor, allowed: Tensor | float) -> bool:
+    """Within what is allowed of one, or of the largest if that is more."""
+    one, other = one.double(), other.double()
+    if not one.numel():
+        return True
+    largest = torch.where(other.isfinite(), other.abs(), 1.0).amax().clamp(min=1.0)
+    if isinstance(allowed, Tensor):
+        largest = largest.clamp(max=10.0)  # rows of graphs have masses of any size, and bounds of their own
+    return bool(((one == other) | ((one - other).abs() <= allowed * largest)).all())
+
+
+def soak(number_of_inputs: int, seed: int, part: Part | None, mine: tuple[int, int] = (0, 1)) -> dict[str, Any]:
+    """Check the inputs of a seed (those of one shard of it) and return counts and failures."""
+    kept = part.load() if part is not None else None
+    state = kept or {"next": 0, "counts": dict.fromkeys(("inputs", *FAULTS), 0), "failures": [], "seconds": 0.0}
+    counts: Counter[str] = Counter(state["counts"])
+    started, before = time.monotonic(), state["seconds"]
+
+    def save(following: int) -> None:
+        seconds = round(before + time.monotonic() - started, 1)
+        state.update(next=following, counts=dict(counts), seconds=seconds)
+        if part is not None:
+            part.save(state)
+
+    for at in range(state["next"], number_of_inputs):
+        if at % mine[1] == mine[0]:
+            found = checked(seed * 10**9 + at)
+            counts["inputs"] += 1
+            counts.update({fault for fault, _ in found})
+            if found and len(state["failures"]) < KEPT_FAILURES:
+                state["failures"].append({"replay": seed * 10**9 + at, "faults": [": ".join(one) for one in found]})
+        if at % (SAVE_EVERY * mine[1]) == 0:
+            save(at + 1)
+    save(number_of_inputs)
+    return state
+
+
+def checked(number: int) -> list[tuple[str, str]]:
+    """The faults of one input, an exception among them."""
+    try:
+        return check(number)
+    except Exception as error:
+        return [("raised", f"{type(error).__name__}: {error}"[:200])]
+
+
+def describe(number: int) -> str:
+    """What an input is made of."""
+    draw = Draw(number)
+    name, dtype, _ = pick(draw), draw.pick(DTYPES), draw.pick((0, 1, 2))
+    return f"{number}: {name}, {dtype}, sizes {draw.sizes()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shard", type=shard, default=(0, 1), help="i/k: every k-th input, from the i-th on")
+    parser.add_argument("--out", type=Path, default=PARTS, help="folder of the record")
+    parser.add_argument("--replay", type=int, help="run the input of this number alone")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.replay is not None:
+        print(describe(given.replay))
+        try:
+            found = check(given.replay)
+        except Exception:
+            traceback.print_exc()
+            sys.exit(1)
+        for fault, what in found:
+            print(f"{fault}: {what}")
+        sys.exit(bool(found))
+    index, count = given.shard
+    what = {"what": "generated", "inputs": given.inputs, "seed": given.seed, "shard": f"{index}/{count}"}
+    part = Part(given.out / f"generated-{given.seed}-{index}of{count}.json", what)
+    state = soak(given.inputs, given.seed, part, given.shard)
+    print(f"{state['counts']} in {state['seconds']} s; record: {part.path}")
+    for failure in state["failures"][:10]:
+        print(f"  --replay {failure['replay']}  {'; '.join(failure['faults'])}")
+    sys.exit(any(state["counts"][fault] for fault in FAULTS))
+
+
+if __name__ == "__main__":
+    main()

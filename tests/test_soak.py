@@ -1,0 +1,216 @@
+"""The soak finds what it looks for: a wrong write of every kind is caught, and a right one is not accused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring import ops
+from mooring.ops import SlotState, layout
+from support import run_script
+
+SOAK = Path(__file__).parent / "soak"
+sys.path.insert(0, str(SOAK))
+
+import generated  # noqa: E402
+import parts  # noqa: E402
+import reports  # noqa: E402
+
+import soak  # noqa: E402
+
+Write = Callable[..., SlotState]
+NEVER = float("-inf")
+INPUTS = 200
+
+
+def right(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor | None = None,
+    *,
+    num_graphs: int | None = None,
+    log_weight: Tensor | None = None,
+    where: Tensor | None = None,
+    shift: Tensor | None = None,
+    hide: bool = True,
+    top_of: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None,
+) -> SlotState:
+    """The write in a few dense lines, with the places at which it can be made wrong."""
+    dtype = torch.float32 if key.dtype == torch.bfloat16 else key.dtype
+    heads, count = query.size(1), len(key)
+    index = torch.zeros(count, dtype=torch.long) if index is None else index
+    graphs = 1 if num_graphs is None else num_graphs
+    weight = torch.zeros(count, dtype=dtype) if log_weight is None else log_weight.to(dtype)
+    writes = ~weight.isneginf() if where is None else ~weight.isneginf() & where
+    key, value = (tensor.to(dtype).expand(-1, heads, -1) for tensor in (key, value))
+    if hide:
+        key, value = (torch.where(writes[:, None, None], tensor, 0.0) for tensor in (key, value))
+    scores = torch.einsum("mhd,nhd->nmh", query.to(dtype), key) + torch.where(writes, weight, 0.0)[:, None, None]
+    scores = (scores if shift is None else scores + shift[:, None, None]).masked_fill(~writes[:, None, None], NEVER)
+    top = scores.new_full((graphs, *scores.shape[1:]), NEVER)
+    top = top.index_reduce(0, index, scores.detach(), "amax")
+    top = torch.where(top.isneginf(), 0.0, top) if top_of is None else top_of(top, scores.detach(), index)
+    weights = (scores - top[index]).exp()
+    mass = torch.zeros_like(top).index_add(0, index, weights)
+    total = value.new_zeros(*top.shape, value.size(-1)).index_add(0, index, weights.unsqueeze(-1) * value.unsqueeze(1))
+    empty = mass == 0
+    content = total / torch.where(empty, 1.0, mass).unsqueeze(-1)
+    log_mass = torch.where(empty, NEVER, torch.where(empty, 1.0, mass).log() + top)
+    return SlotState(content, log_mass)
+
+
+def zero_for_no_maximum(*args: Any, **kwargs: Any) -> SlotState:
+    """A running maximum that is zero after a tile which nobody writes from, so that later scores may vanish."""
+
+    def top_of(top: Tensor, scores: Tensor, index: Tensor) -> Tensor:
+        for graph in range(len(top)):
+            first = scores[index == graph][: layout.TILE]
+            if bool(first.isneginf().all()):
+                top[graph] = top[graph].clamp(min=0.0)
+        return top
+
+    return right(*args, **kwargs, top_of=top_of)
+
+
+def by_position(query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> SlotState:
+    return right(query, key, *args, **kwargs, shift=1e-2 * torch.arange(len(key)))
+
+
+def across_graphs(*args: Any, **kwargs: Any) -> SlotState:
+    state = right(*args, **kwargs)
+    return SlotState(state.content + 1e-2 * state.content.sum(dim=0, keepdim=True), state.log_mass)
+
+
+def times_zero(*args: Any, **kwargs: Any) -> SlotState:
+    return right(*args, **kwargs, hide=False)
+
+
+def not_quite(*args: Any, **kwargs: Any) -> SlotState:
+    state = right(*args, **kwargs)
+    return SlotState(1.01 * state.content, state.log_mass)
+
+
+def wrong_slope(*args: Any, **kwargs: Any) -> SlotState:
+    state = right(*args, **kwargs)
+    return SlotState(state.content + 0.01 * (state.content - state.content.detach()), state.log_mass)
+
+
+def nothing_over_nothing(*args: Any, **kwargs: Any) -> SlotState:
+    state = right(*args, **kwargs)
+    nothing = state.log_mass.isneginf().unsqueeze(-1)
+    return SlotState(torch.where(nothing, float("nan"), state.content), state.log_mass)
+
+
+def refused(*args: Any, **kwargs: Any) -> SlotState:
+    raise RuntimeError("no")
+
+
+WRONG: list[tuple[Write, str]] = [
+    (zero_for_no_maximum, "order"),
+    (by_position, "order"),
+    (across_graphs, "leak"),
+    (times_zero, "left_out"),
+    (times_zero, "non_finite"),
+    (nothing_over_nothing, "non_finite"),
+    (not_quite, "oracle"),
+    (wrong_slope, "oracle"),
+    (refused, "raised"),
+]
+
+
+@pytest.fixture
+def find(monkeypatch: pytest.MonkeyPatch) -> Callable[[Write], Iterator[str]]:
+    """The faults found in inputs to writes and merges when this is the write, the oracle asked for one in four."""
+
+    def found(write: Write) -> Iterator[str]:
+        monkeypatch.setattr(ops, "write", write)
+        monkeypatch.setattr(generated, "pick", lambda draw: draw.pick(("write", "write shared", "merge")))
+        monkeypatch.setattr(generated, "ORACLE_EVERY", 4)
+        return (fault for number in range(INPUTS) for fault, _ in generated.checked(number))
+
+    return found
+
+
+@pytest.mark.parametrize(("write", "fault"), WRONG, ids=lambda one: getattr(one, "__name__", one))
+def test_a_wrong_write_is_caught(find: Callable[[Write], Iterator[str]], write: Write, fault: str) -> None:
+    assert fault in find(write)
+
+
+def test_a_right_write_is_not_accused(find: Callable[[Write], Iterator[str]]) -> None:
+    assert not list(find(right))
+
+
+def test_three_hundred_inputs(tmp_path: Path) -> None:
+    run_script(SOAK / "generated.py", "--inputs", "300", "--out", str(tmp_path))
+    (record,) = tmp_path.glob("*.json")
+    counts = json.loads(record.read_text())["state"]["counts"]
+    assert counts == {"inputs": 300, **dict.fromkeys(generated.FAULTS, 0)}
+
+
+def test_a_stopped_soak_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def checked(number: int) -> list[tuple[str, str]]:
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        seen.append(number)
+        return [("leak", "by_node")] if number == 1 else []
+
+    monkeypatch.setattr(generated, "checked", checked)
+    monkeypatch.setattr(generated, "SAVE_EVERY", 1)
+    part = parts.Part(tmp_path / "part.json", {"inputs": 9})
+    with pytest.raises(KeyboardInterrupt):
+        generated.soak(9, 0, part)
+    assert seen == [0, 1, 2, 3, 4]
+    seen.clear()
+    state = generated.soak(9, 0, part)
+    assert seen == [5, 6, 7, 8]
+    assert state["counts"]["inputs"] == 9
+    assert state["counts"]["leak"] == 1
+    assert state["failures"] == [{"replay": 1, "faults": ["leak: by_node"]}]
+    assert parts.Part(part.path, {"inputs": 10}).load() is None
+
+
+def test_shards_share_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(generated, "checked", lambda number: seen.append(number) or [])
+    for mine in range(3):
+        generated.soak(10, 7, None, (mine, 3))
+    assert sorted(seen) == [7 * 10**9 + at for at in range(10)]
+
+
+def test_a_command_that_falls_over_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "mooring"
+    script = "import sys\n{}[open(sys.argv[2] + '/record.json').read()]\n"
+    command.write_text(f"#!{sys.executable}\n{script}")
+    command.chmod(0o755)
+    monkeypatch.setattr(reports, "COMMAND", command)
+    state = reports.soak(lambda: iter([("empty", b""), ("odd", b"odd")]), None)
+    assert state["kinds"] == ["empty", "odd"]
+    assert state["tracebacks"] == {"empty": "KeyError: ''", "odd": "KeyError: 'odd'"}
+
+
+def test_the_record_adds_the_parts_up(tmp_path: Path) -> None:
+    for at in range(2):
+        counts = {"inputs": 5, "leak": at}
+        state = {"counts": counts, "failures": [{"replay": at}] * at, "seconds": 1.5}
+        parts.Part(tmp_path / f"generated-{at}.json", {"what": "generated", "seed": 0}).save(state)
+    state = {"kills": 3, "runs": 2, "different": [{"run": 1}], "seconds": 2.0}
+    parts.Part(tmp_path / "kills.json", {"what": "kills", "task": "motifs", "seed": 0}).save(state)
+    parts.Part(tmp_path / "other.json", {"what": "kills", "task": "linksets", "seed": 1}).save(state)
+    parts.Part(tmp_path / "reports.json", {"what": "reports"}).save({"kinds": ["a"], "tracebacks": {}, "seconds": 0.0})
+    total = soak.collect(tmp_path, 0)
+    assert total["parts"] == 4
+    assert total["counts"]["generated"] == {"inputs": 10, "leak": 1}
+    assert total["counts"]["kills"] == {"tasks": {"motifs": 3}, "kills": 3, "runs": 2, "different": 1}
+    assert total["counts"]["reports"] == {"kinds": 1, "tracebacks": 0}
+    assert total["failures"] == [{"replay": 1}, {"task": "motifs", "run": 1}]
+    assert total["seconds"] == 5.0
