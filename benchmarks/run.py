@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from mooring.bench import bench
-from mooring.files import write_atomic
-from mooring.train.provenance import git_commit, versions
+from mooring.suite.bench import bench
+from mooring.suite.files import write_atomic
+from mooring.suite.train.provenance import git_commit, versions
 
 
 def main() -> None:

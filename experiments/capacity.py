@@ -2,7 +2,7 @@
 
 from recipe import RESULTS, main
 
-from mooring.train import RunRequest
+from mooring.suite.train import RunRequest
 
 SLOTS = (1, 3, 6, 12, 24)
 WIDTHS = (4, 8, 16, 32)

@@ -3,7 +3,7 @@ decoder, and MPNNs whose messages or embeddings are merely added."""
 
 from recipe import RESULTS, main
 
-from mooring.train import RunRequest
+from mooring.suite.train import RunRequest
 
 FASTER = {"learning_rate": 1e-3}
 

@@ -14,8 +14,8 @@ import typer
 from recipe import RESULTS
 
 from mooring import zoo
-from mooring.report import tables_text
-from mooring.train import Record, RunRequest, parse_seeds, run_many
+from mooring.suite.report import tables_text
+from mooring.suite.train import Record, RunRequest, parse_seeds, run_many
 
 PRESET = "screen"
 TOP = 5

@@ -2,7 +2,7 @@
 
 from recipe import RESULTS, main
 
-from mooring.train import RunRequest
+from mooring.suite.train import RunRequest
 
 SIZES = (10, 50, 100, 150, 200)
 # gcn+vn-sum with three blocks is the published virtual node. Slots are the preset's 256, and 512 as well for more than

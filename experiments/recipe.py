@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mooring.report import tables_text
-from mooring.train import RunRequest, parse_seeds, run_many
+from mooring.suite.report import tables_text
+from mooring.suite.train import RunRequest, parse_seeds, run_many
 
 RESULTS = Path(__file__).parent.parent / "results"
 

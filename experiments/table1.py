@@ -2,7 +2,7 @@
 
 from recipe import RESULTS, main
 
-from mooring.train import RunRequest
+from mooring.suite.train import RunRequest
 
 MODELS = ("anchored", "cross-attn", "vn", "mpnn")
 

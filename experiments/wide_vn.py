@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from recipe import RESULTS
 
-from mooring.report import tables_text
-from mooring.train import RunRequest, parse_seeds, run_many
+from mooring.suite.report import tables_text
+from mooring.suite.train import RunRequest, parse_seeds, run_many
 
 MODELS = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
 # The preset's own first; the figure shows the better one of each point.

@@ -40,10 +40,10 @@ def test_positions_count_bytes():
 
 
 def test_tests_of_a_file_start_with_its_mirror_and_doctests():
-    first, own, after = mutate.stages(mutate.ROOT, "src/mooring/tasks/motifs/jitter.py")
-    assert first == ["tests/tasks/motifs/test_jitter.py", "src/mooring/tasks/motifs/jitter.py"]
-    assert "tests/tasks/motifs/test_recount.py" in own
-    assert after == ["tests/train/motifs"]
+    first, own, after = mutate.stages(mutate.ROOT, "src/mooring/suite/motifs/data/jitter.py")
+    assert first == ["tests/suite/motifs/data/test_jitter.py", "src/mooring/suite/motifs/data/jitter.py"]
+    assert "tests/suite/motifs/data/test_recount.py" in own
+    assert after == ["tests/suite/motifs"]
 
 
 @pytest.fixture

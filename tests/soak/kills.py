@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from parts import PARTS, Part
 
-from mooring.train import RunRequest
+from mooring.suite.train import RunRequest
 
 # Task -> model and changes to its tiny preset: epochs enough to be killed several times.
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -36,7 +36,7 @@ START_METHOD = "forkserver"
 
 def train(request: str) -> None:
     """Run a request with a checkpoint after every epoch; the target of the processes that are killed."""
-    from mooring.train import fit, run_one
+    from mooring.suite.train import fit, run_one
 
     fit.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     run_one(RunRequest.from_json(request))
@@ -45,7 +45,7 @@ def train(request: str) -> None:
 def start(request: RunRequest) -> BaseProcess:
     # The fork server imports once, so that a process is killed while it works rather than while it imports.
     context = multiprocessing.get_context(START_METHOD)
-    context.set_forkserver_preload(["mooring.train.fit", "mooring.train.two_radius", "mooring.train.motifs"])
+    context.set_forkserver_preload(["mooring.suite.train.fit", "mooring.suite.two_radius", "mooring.suite.motifs"])
     process = context.Process(target=train, args=(request.to_json(),))
     process.start()
     return process

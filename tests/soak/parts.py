@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mooring.train.provenance import git_commit
+from mooring.suite.train.provenance import git_commit
 
 ROOT = Path(__file__).parent.parent.parent
 # Of no interest to `mooring report`, which leaves folders with an underscore out.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "report")]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "suite" / "report")]
 
 from parts import PARTS, Part  # noqa: E402
 
@@ -25,7 +25,7 @@ def generator() -> Hostile:
     try:
         from hostile import hostile_records
     except ImportError:
-        sys.exit("reports: tests/report/hostile.py is missing, so no broken record was tried. Restore the file.")
+        sys.exit("reports: tests/suite/report/hostile.py is missing, so no broken record was tried. Restore the file.")
     return hostile_records
 
 

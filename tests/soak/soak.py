@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kills import TASKS
 from parts import PARTS, ROOT, commit, write_json
 
-from mooring.train.provenance import versions
+from mooring.suite.train.provenance import versions
 
 HERE = Path(__file__).parent
 RECORD = ROOT / "results" / "reliability" / "soak.json"

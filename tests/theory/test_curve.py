@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.train.experiment import get_experiment
 from mooring.theory import TrainedPoint, distortion_series, recovery_ceiling, trained_points
 from mooring.theory.curve import label_series
-from mooring.train.experiment import get_experiment
 
 
 def record(model: str, label: float, **config: Any) -> dict[str, Any]:

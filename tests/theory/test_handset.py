@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mooring.nn import SlotVirtualNode
-from mooring.tasks.two_radius import CountedTask, TwoRadiusBatch
+from mooring.suite.two_radius.data import CountedTask, TwoRadiusBatch
 from mooring.theory import HandSetMemory
 from mooring.theory.partition import Partition
 

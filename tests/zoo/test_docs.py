@@ -43,7 +43,7 @@ def test_every_step_of_the_page_works(tmp_path: Path) -> None:
     # As installed: a script in another folder, so that nothing but the command itself finds the module.
     script = tmp_path / "bin" / "mooring"
     script.parent.mkdir()
-    script.write_text("from mooring.cli import main\n\nmain()\n")
+    script.write_text("from mooring.suite.cli import main\n\nmain()\n")
     here = tmp_path / "project"
     here.mkdir()
     (here / "my_vn.py").write_text(block("python"))

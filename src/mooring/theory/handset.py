@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from mooring.nn import SlotVirtualNode
-from mooring.tasks.two_radius import TwoRadiusBatch
+from mooring.suite.two_radius.data import TwoRadiusBatch
 from mooring.theory.partition import Partition, node_key, sign_code, slot_query
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from mooring.tasks.two_radius import CountedTask, PermutationTask
+from mooring.suite.two_radius.data import CountedTask, PermutationTask
 from mooring.theory.bounds import label_digits
 from mooring.theory.claim import Claim, Evidence
 from mooring.theory.handset import HandSetMemory

@@ -1,0 +1,1 @@
+"""Everything that trains, measures, reports or talks to a terminal: ``pip install 'mooring[suite]'``."""

@@ -1,0 +1,7 @@
+"""Speed and memory against peers and against the bare matrix products, gated on the oracle."""
+
+from mooring.suite.bench.gate import WrongResult
+from mooring.suite.bench.run import bench
+from mooring.suite.bench.setting import Setting
+
+__all__ = ["Setting", "WrongResult", "bench"]

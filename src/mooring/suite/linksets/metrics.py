@@ -1,0 +1,117 @@
+"""How good a link set is, how honest its probabilities are, and which rules it breaks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.suite.linksets.data import CONSTRAINTS, LinkDataset, LinkSettings, adjacency, feasible, greedy, violations
+
+THRESHOLDS = np.linspace(0.05, 0.95, 37)
+CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Links found, links predicted and links there are, summed over graphs."""
+
+    found: int
+    predicted: int
+    actual: int
+
+    @property
+    def precision(self) -> float:
+        return self.found / max(self.predicted, 1)
+
+    @property
+    def recall(self) -> float:
+        return self.found / max(self.actual, 1)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 1 when there is nothing to find and nothing is predicted."""
+        both = self.predicted + self.actual
+        return 2 * self.found / both if both else 1.0
+
+
+def agreement(predicted: NDArray[np.bool_], actual: NDArray[np.bool_]) -> Agreement:
+    """Compare two choices among the same pairs."""
+    return Agreement(int((predicted & actual).sum()), int(predicted.sum()), int(actual.sum()))
+
+
+def best_threshold(probability: NDArray[np.floating], actual: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the threshold of highest F1, and that F1; the lowest of several.
+
+    Each model has its own, chosen on validation graphs: at a fixed 0.5 a model that is unsure everywhere would be
+    marked down twice, for being unsure and for staying silent.
+    """
+    scores = [agreement(probability >= threshold, actual).f1 for threshold in THRESHOLDS]
+    best = int(np.argmax(scores))
+    return float(THRESHOLDS[best]), scores[best]
+
+
+def split_metrics(
+    dataset: LinkDataset, probability: NDArray[np.float64], threshold: float, settings: LinkSettings
+) -> dict[str, float]:
+    """Return F1 and its parts, broken rules before and after decoding, and how probabilities compare with truth."""
+    raw = probability >= threshold
+    graphs = [dataset[index] for index in range(len(dataset))]
+    cuts = dataset.pair_start[1:-1]
+    decoded = [
+        feasible(graph, part, settings, threshold=threshold)
+        for graph, part in zip(graphs, np.split(probability, cuts), strict=True)
+    ]
+    score, after = agreement(raw, dataset.chosen), agreement(np.concatenate(decoded), dataset.chosen)
+    metrics = {"f1": score.f1, "precision": score.precision, "recall": score.recall}
+    metrics |= {"decoded_f1": after.f1, "decoded_precision": after.precision, "decoded_recall": after.recall}
+    for prefix, choices in (("", np.split(raw, cuts)), ("decoded_", decoded)):
+        rates = [
+            violations(graph, adjacency(graph, links), settings) for graph, links in zip(graphs, choices, strict=True)
+        ]
+        metrics |= {f"{prefix}violations_{name}": _mean([rate[name] for rate in rates]) for name in CONSTRAINTS}
+        metrics[f"{prefix}feasible"] = _mean([float(not any(rate.values())) for rate in rates])
+    likely = np.clip(np.where(dataset.chosen, probability, 1 - probability), 1e-7, 1.0)
+    metrics["log_loss"] = float(-np.log(likely).mean())
+    metrics["confidence"] = float(np.maximum(probability, 1 - probability).mean())
+    bins = calibration(probability, dataset.chosen)
+    gaps = np.abs(np.subtract(bins["confidence"], bins["frequency"]))
+    metrics["calibration_error"] = float(np.dot(gaps, bins["weight"]))
+    return metrics
+
+
+def calibration(probability: NDArray[np.float64], actual: NDArray[np.bool_]) -> dict[str, list[float]]:
+    """Return mean probability, share of true links and share of pairs of each bin that has any."""
+    bins = np.minimum((probability * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    used = [bins == number for number in range(CALIBRATION_BINS) if (bins == number).any()]
+    return {
+        "confidence": [float(probability[own].mean()) for own in used],
+        "frequency": [float(actual[own].mean()) for own in used],
+        "weight": [float(own.mean()) for own in used],
+    }
+
+
+def f1_by_size(dataset: LinkDataset, predicted: NDArray[np.bool_], edges: Sequence[int]) -> dict[str, list[float]]:
+    """Return F1 over the graphs of each range of sizes, ``edges[k] <= nodes < edges[k + 1]``; empty ranges left out."""
+    sizes = np.diff(dataset.node_start)
+    pair_size = np.repeat(sizes, np.diff(dataset.pair_start))
+    result: dict[str, list[float]] = {"nodes": [], "f1": []}
+    for low, high in itertools.pairwise(edges):
+        graphs, pairs = (sizes >= low) & (sizes < high), (pair_size >= low) & (pair_size < high)
+        if graphs.any():
+            result["nodes"].append(float(sizes[graphs].mean()))
+            result["f1"].append(agreement(predicted[pairs], dataset.chosen[pairs]).f1)
+    return result
+
+
+def greedy_f1(dataset: LinkDataset, settings: LinkSettings) -> float:
+    """Return the F1 of the greedy solver, the reference that needs no training."""
+    links = [greedy(dataset[index], settings) for index in range(len(dataset))]
+    return agreement(np.concatenate(links), dataset.chosen).f1
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

@@ -1,0 +1,155 @@
+"""Census graphs: a connected random background with rooted gadgets hung on it, a pure function of its index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.suite.motifs.data.graph import MotifGraph, union
+from mooring.suite.motifs.data.jitter import retype, rewire
+from mooring.suite.motifs.data.settings import SPLITS, MotifSettings
+from mooring.suite.motifs.data.shapes import DISTRACTORS, MOTIFS
+
+_SHAPES = MOTIFS + DISTRACTORS
+_NUM_NODES = np.array([shape.num_nodes for shape in _SHAPES])
+_NUM_EDGES = np.array([len(shape.edges) for shape in _SHAPES])
+_FIRST_EDGE = np.cumsum(_NUM_EDGES) - _NUM_EDGES
+_EDGES = np.array([edge for shape in _SHAPES for edge in shape.edges], dtype=np.int32).T
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A graph before its nodes are shuffled: background nodes first, then the gadgets one after the other."""
+
+    num_background: int
+    frame: NDArray[np.int32]  # background edges and one bridge per gadget: what may be rewired
+    gadgets: NDArray[np.int32]  # edges inside gadgets: what must not
+    roots: NDArray[np.int64]
+    types: NDArray[np.uint8]
+    counts: NDArray[np.int32]
+    distractors: NDArray[np.int32]
+
+
+def generate(settings: MotifSettings, split: str, index: int, seed: int) -> MotifGraph:
+    r"""Make graph ``index`` of a split; target :math:`\log(1+c)` for :math:`c` in the order of app:motifs.
+
+    A motif occurs at a marked root when some node set holding that root induces the motif with its root there, and
+    exactly one edge leaves the set, at the root. Each gadget hangs by one bridge from its root to a background node,
+    so a root has exactly one such set smaller than the background: the gadget that was planted.
+
+    Paper: app:motifs; the splits are those of its second paragraph.
+
+    Args:
+        settings: Ranges of the census.
+        split: One of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
+        index: Which graph, from 0.
+        seed: Seed of the whole census.
+
+    >>> graph = generate(MotifSettings(), "iid", index=0, seed=0)
+    >>> int(graph.marker.sum()) == int(graph.counts.sum() + graph.distractors.sum())
+    True
+    """
+    if split not in SPLITS:
+        raise ValueError(f"motifs: unknown split {split!r}. Use one of {', '.join(SPLITS)}.")
+    if index < 0 or seed < 0:
+        raise ValueError(f"motifs: index={index} and seed={seed} must not be negative.")
+    rng = np.random.default_rng((seed, SPLITS.index(split), index))
+    if split not in ("replicated", "jittered"):
+        return _shuffled(_plan(settings, split, rng), rng)
+    source = np.random.default_rng((seed, SPLITS.index("iid"), index))
+    plan = _plan(settings, "iid", source)
+    copies = int(rng.integers(settings.copies[0], settings.copies[1] + 1))
+    if split == "replicated":
+        return union([_shuffled(plan, source)] * copies)
+    return union([_shuffled(_jittered(plan, settings, rng), rng) for _ in range(copies)])
+
+
+def _plan(settings: MotifSettings, split: str, rng: np.random.Generator) -> _Plan:
+    counts, distractors = _draw_counts(settings, split, rng)
+    low, high = settings.ood_background if split == "background" else settings.background
+    num_background = int(np.exp(rng.uniform(np.log(low), np.log(high + 1))))
+    shapes = np.repeat(np.arange(len(_SHAPES)), np.concatenate([counts, distractors]))
+    num_nodes = _NUM_NODES[shapes]
+    roots = num_background + np.cumsum(num_nodes) - num_nodes
+    total = num_background + int(num_nodes.sum())
+
+    num_edges = _NUM_EDGES[shapes]
+    position = np.arange(int(num_edges.sum())) - np.repeat(np.cumsum(num_edges) - num_edges, num_edges)
+    gadgets = _EDGES[:, np.repeat(_FIRST_EDGE[shapes], num_edges) + position] + np.repeat(roots, num_edges)
+    bridges = np.stack([rng.integers(0, num_background, size=len(shapes)), roots])
+    background = _background(num_background, round(settings.extra_edges * num_background), rng)
+
+    return _Plan(
+        num_background=num_background,
+        frame=np.concatenate([background, bridges], axis=1).astype(np.int32),
+        gadgets=gadgets.astype(np.int32),
+        roots=roots,
+        types=rng.integers(0, settings.num_types, size=total, dtype=np.uint8),
+        counts=counts.astype(np.int32),
+        distractors=distractors.astype(np.int32),
+    )
+
+
+def _draw_counts(
+    settings: MotifSettings, split: str, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    counts = rng.integers(0, settings.max_count + 1, size=len(MOTIFS))
+    distractors = rng.integers(0, settings.max_distractors + 1, size=len(DISTRACTORS))
+    if split == "counts":
+        counts = rng.integers(settings.ood_counts[0], settings.ood_counts[1] + 1, size=len(MOTIFS))
+    elif split == "mixture":
+        # Every single count stays inside the training range; only the company it keeps is new.
+        counts = rng.integers(0, 2, size=len(MOTIFS))
+        common = rng.permutation(len(MOTIFS))[:2]
+        counts[common] = rng.integers(settings.max_count // 2 + 1, settings.max_count + 1, size=2)
+        distractors = np.zeros(len(DISTRACTORS), dtype=np.int64)
+        distractors[rng.integers(len(DISTRACTORS))] = settings.max_distractors
+    return counts, distractors
+
+
+def _background(num_nodes: int, num_extra: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A random recursive tree, which connects, and ``num_extra`` further distinct edges."""
+    child = np.arange(1, num_nodes)
+    parent = (rng.random(num_nodes - 1) * child).astype(np.int64)
+    codes = parent * num_nodes + child
+    wanted = num_nodes - 1 + num_extra
+    while len(codes) < wanted:
+        pairs = rng.integers(0, num_nodes, size=(2, 2 * num_extra + 8))
+        low, high = pairs.min(axis=0), pairs.max(axis=0)
+        drawn = np.concatenate([codes, (low * num_nodes + high)[low < high]])
+        # The first of each code, in the order drawn: sorting by code would favour low-numbered nodes.
+        codes = drawn[np.sort(np.unique(drawn, return_index=True)[1])][:wanted]
+    return np.stack(np.divmod(codes, num_nodes))
+
+
+def _jittered(plan: _Plan, settings: MotifSettings, rng: np.random.Generator) -> _Plan:
+    num_swaps = round(settings.rewired * plan.frame.shape[1])
+    return _Plan(
+        num_background=plan.num_background,
+        frame=rewire(plan.frame, plan.num_background, num_swaps, rng),
+        gadgets=plan.gadgets,
+        roots=plan.roots,
+        types=retype(plan.types, settings.num_types, settings.retyped, rng),
+        counts=plan.counts,
+        distractors=plan.distractors,
+    )
+
+
+def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
+    """Number the nodes at random, so that a node's number says nothing about its gadget."""
+    number = rng.permutation(len(plan.types)).astype(np.int32)
+    types = np.empty_like(plan.types)
+    types[number] = plan.types
+    # Roots stand in the order in which gadgets were hung: all of one kind, then all of the next.
+    planted = np.zeros(len(types), dtype=np.uint8)
+    planted[number[plan.roots]] = 1 + np.repeat(np.arange(len(_SHAPES)), [*plan.counts, *plan.distractors])
+    return MotifGraph(
+        types=types,
+        marker=planted > 0,
+        planted=planted,
+        edges=number[np.concatenate([plan.frame, plan.gadgets], axis=1)],
+        counts=plan.counts,
+        distractors=plan.distractors,
+    )

@@ -1,0 +1,128 @@
+"""Every global module on the motif census with one budget of parameters and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mooring import zoo
+from mooring.suite.motifs.batch import MotifBatch
+from mooring.suite.motifs.config import MotifConfig
+from mooring.suite.motifs.data import MOTIF_NAMES
+from mooring.suite.motifs.experiment import MotifExperiment
+from mooring.suite.motifs.model import GINBackbone
+from mooring.suite.motifs.pretrain import learned_backbone
+from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.zoo import MemorySpec
+
+
+class ReaderNet(nn.Module):
+    """Learned backbone, global module, and one reader a motif: a node without edges that asks for its count.
+
+    The graph's own nodes write and only readers read, so a count can reach the head through the module alone.
+
+    Args:
+        backbone: stays as it is.
+        channels, num_motifs: as in :class:`~mooring.suite.motifs.MotifNet`.
+        memory: with the forward of :class:`~mooring.nn.SlotVirtualNode`; None leaves the readers as they are.
+    """
+
+    def __init__(self, backbone: GINBackbone, channels: int, memory: nn.Module | None, num_motifs: int) -> None:
+        super().__init__()
+        self.backbone = backbone.requires_grad_(False)
+        self.memory = memory
+        self.readers = nn.Parameter(torch.randn(num_motifs, channels))
+        self.head = nn.Linear(channels, num_motifs)
+
+    def forward(self, batch: MotifBatch) -> Float[Tensor, "graphs motifs"]:
+        graphs, motifs = batch.num_graphs, len(self.readers)
+        readers = self.readers.repeat(graphs, 1)
+        if self.memory is not None:
+            h = self.backbone(batch.x, batch.edge_index)
+            index = torch.arange(graphs).repeat_interleave(motifs)
+            reads = torch.arange(len(h) + len(readers)) >= len(h)
+            out = self.memory(
+                torch.cat([h, readers]),
+                torch.cat([batch.batch, index]),
+                sources=~reads,
+                targets=reads,
+                num_graphs=graphs,
+            )
+            readers = out[len(h) :]
+        # Each motif has its own row of the head, so that a module which tells all readers the same is not lost here.
+        return torch.einsum("gmc,mc->gm", readers.unflatten(0, (graphs, motifs)), self.head.weight) + self.head.bias
+
+
+@dataclass(frozen=True)
+class MotifLeaderboardConfig(MotifConfig):
+    """As :class:`MotifConfig`, and how the modules begin.
+
+    Args:
+        init_std: as in :class:`~mooring.nn.SlotVirtualNode`.
+    """
+
+    init_std: float = 0.1
+
+    not_negative: ClassVar[tuple[str, ...]] = (*MotifConfig.not_negative, "init_std")
+
+
+# Smaller graphs and half the width of the `full` census, and a backbone that knows the gadgets: a run takes seconds.
+SCREEN = MotifLeaderboardConfig(
+    epochs=8,
+    steps_per_epoch=125,
+    learning_rate=2e-3,
+    batch_size=16,
+    train_graphs=2000,
+    validation_graphs=200,
+    test_graphs=200,
+    channels=32,
+    max_count=4,
+    background=(8, 32),
+    ood_counts=(5, 12),
+    ood_background=(64, 128),
+)
+TINY = replace(
+    SCREEN,
+    epochs=2,
+    steps_per_epoch=3,
+    train_graphs=60,
+    validation_graphs=11,
+    test_graphs=7,
+    channels=16,
+    slots=6,
+    pretrain_steps=3,
+)
+
+
+@register_experiment
+class MotifLeaderboardExperiment(MotifExperiment):
+    """The motif census for every module of the zoo, each with the parameters of the anchored one.
+
+    :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
+    (:func:`~mooring.suite.motifs.pretrain.learned_backbone`) it stays as it is, the same for all modules of a seed:
+    what is compared is how they count.
+    """
+
+    name: ClassVar[str] = "motifs-leaderboard"
+    config_type: ClassVar[type[TrainConfig]] = MotifLeaderboardConfig
+    presets: ClassVar[Mapping[str, TrainConfig]] = {"screen": SCREEN, "tiny": TINY}
+    default_preset: ClassVar[str] = "screen"
+    models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
+    config: MotifLeaderboardConfig
+
+    @staticmethod
+    def rate(model: str) -> float:
+        zoo.entry(model)
+        return 1.0
+
+    def build(self) -> nn.Module:
+        config = self.config
+        spec = MemorySpec(config.channels, config.slots, config.heads, init_std=config.init_std, mass="log_odds")
+        memory = zoo.matched(self.model, spec)
+        backbone = learned_backbone(config, self.seed)
+        return ReaderNet(backbone, config.channels, memory, len(MOTIF_NAMES))

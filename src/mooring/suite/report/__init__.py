@@ -1,0 +1,31 @@
+"""Records in; tables, figures and one self-contained HTML page out.
+
+>>> from mooring.suite.report import estimate
+>>> estimate([1.0, 1.0]).mean
+1.0
+"""
+
+from mooring.suite.report.clean import refusals
+from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
+from mooring.suite.report.records import Record, RecordError, Records, load
+from mooring.suite.report.refresh import StaleError, refresh
+from mooring.suite.report.stats import Estimate, estimate, paired_difference
+from mooring.suite.report.tables import Table
+
+__all__ = [
+    "Estimate",
+    "Record",
+    "RecordError",
+    "Records",
+    "StaleError",
+    "Summary",
+    "Table",
+    "build_report",
+    "estimate",
+    "load",
+    "paired_difference",
+    "refresh",
+    "refusals",
+    "tables_text",
+    "write_figures",
+]

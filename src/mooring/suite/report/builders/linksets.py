@@ -1,0 +1,111 @@
+"""Tables of the constrained link sets (tab:link-generation), with violated constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mooring.suite.report import paper
+from mooring.suite.report.builders.two_radius import interval
+from mooring.suite.report.groups import Group, group
+from mooring.suite.report.records import Records
+from mooring.suite.report.stats import paired_difference
+from mooring.suite.report.tables import ABSENT, Column, Table, percent, plain, show
+
+TASK = "linksets"
+FIELDS = {
+    "test/f1": ("F1", "test"),
+    "test/precision": ("Precision", "test"),
+    "test/recall": ("Recall", "test"),
+    "test/decoded_f1": ("F1, decoded", "test"),
+    "larger/f1": ("F1", "larger graphs"),
+    "larger/decoded_f1": ("F1, decoded", "larger graphs"),
+}
+
+
+def scores(records: Records, preset: str) -> Table:
+    """F1, precision and recall before and after decoding, beside the paper's F1."""
+    groups = group(records.runs(TASK, preset))
+    fields = [
+        name for name in FIELDS if name == "test/f1" or any(item.has("metrics", "final", name) for item in groups)
+    ]
+    rows = []
+    for item in groups:
+        measured = [_cell(item, name) for name in fields]
+        published = None if item.variant else paper.LINKS.get(item.model)
+        rows.append((item.title, *measured, plain(published), str(len(item.runs))))
+    rows += [_greedy(groups, fields)] if groups[0].has("metrics", "final", "greedy/f1") else []
+    columns = (
+        Column("Module", left=True),
+        *(Column(*FIELDS[name]) for name in fields),
+        Column("F1", group="paper"),
+        Column("Seeds"),
+    )
+    notes = [
+        f"Scores against the optimal link set{interval(groups)}.",
+        "The paper's data set is not public, so its F1 is shown for orientation only and is not comparable.",
+        *_gap(groups),
+    ]
+    return Table("linksets", f"Constrained link sets, preset {preset}", columns, tuple(rows), tuple(notes))
+
+
+def violations(records: Records, preset: str) -> Table | None:
+    """Share of violated constraints before and after decoding."""
+    groups = group(records.runs(TASK, preset))
+    start = "test/violations_"
+    found = dict.fromkeys(name for run in records.runs(TASK, preset) for name in run.mapping("metrics", "final"))
+    names = [name.removeprefix(start) for name in found if name.startswith(start)]
+    if not names:
+        return None
+    rows = []
+    for item in groups:
+        before = [_share(item, f"{start}{name}") for name in names]
+        after = [_share(item, f"test/decoded_violations_{name}") for name in names]
+        rows.append((item.title, *before, *after))
+    titles = [name.replace("_", " ").capitalize() for name in names]
+    columns = (
+        Column("Module", left=True),
+        *(Column(name, group="as predicted") for name in titles),
+        *(Column(name, group="decoded") for name in titles),
+    )
+    notes = (f"Violation rate in %{interval(groups)}; decoded: after the step that makes the set feasible.",)
+    return Table("linksets-violations", f"Violated constraints, preset {preset}", columns, tuple(rows), notes)
+
+
+def _gap(groups: Sequence[Group]) -> list[str]:
+    """Anchored against Cross-Attn in every configuration that was run, since another may suit it better."""
+    anchored = next((item for item in groups if item.model == "anchored" and not item.variant), None)
+    if anchored is None:
+        return []
+    ours = anchored.by_seed("metrics", "final", "test/f1")
+    found = []
+    for item in groups:
+        theirs = item.by_seed("metrics", "final", "test/f1")
+        if item.model != "cross-attn" or len(ours.keys() & theirs.keys()) < 2:
+            continue
+        gap = paired_difference(ours, theirs)
+        verdict = "excludes" if gap.excludes_zero() else "includes"
+        rival = f"Cross-Attn ({item.variant})" if item.variant else "Cross-Attn"
+        found.append(
+            f"Anchored minus {rival}, test F1, paired over {gap.count} seeds: {show(gap, sign=True)}; the interval "
+            f"{verdict} zero."
+        )
+    return found
+
+
+def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
+    cells = []
+    for name in fields:
+        reference = {"test/f1": "greedy/f1", "larger/f1": "greedy/larger_f1"}.get(name, "")
+        found = groups[0].has("metrics", "final", reference)
+        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if found else ABSENT)
+    return ("Greedy solver", *cells, ABSENT, ABSENT)
+
+
+def _cell(item: Group, name: str) -> str:
+    if name == "test/f1" or item.has("metrics", "final", name):
+        return show(item.estimate("metrics", "final", name))
+    return ABSENT
+
+
+def _share(item: Group, name: str) -> str:
+    return percent(item.estimate("metrics", "final", name)) if item.has("metrics", "final", name) else ABSENT

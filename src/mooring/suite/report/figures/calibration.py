@@ -1,0 +1,47 @@
+"""How often a link predicted with some confidence is really there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mooring.suite.report.figures.style import MUTED, Picture, colour, panel, styled
+from mooring.suite.report.groups import Group
+
+
+@styled
+def calibration(groups: Sequence[Group]) -> Picture | None:
+    """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
+    panels = []
+    for position, group in enumerate(groups):
+        if not group.has("diagnostics", "calibration"):
+            continue
+        figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
+        axes.plot([0, 1], [0, 1], color=MUTED, lw=0.9, ls=(0, (4, 3)))
+        for run in group.runs:
+            columns = [
+                run.numbers("diagnostics", "calibration", name, gaps=True)
+                for name in ("confidence", "frequency", "weight")
+            ]
+            if len({len(column) for column in columns}) > 1:
+                raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
+            points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
+            heaviest = max((weight for _, _, weight in points), default=1.0)
+            ink = colour(group.model, position)
+            axes.plot([point[0] for point in points], [point[1] for point in points], color=ink, lw=1.0, alpha=0.6)
+            # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
+            areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]
+            axes.scatter(
+                [point[0] for point in points], [point[1] for point in points], areas, color=ink, alpha=0.55, lw=0
+            )
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_aspect("equal")
+        panels.append(figure)
+    if not panels:
+        return None
+    caption = (
+        "Pairs are binned by the predicted probability of a link and compared with how many really are links; each "
+        "line is a seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident "
+        "model has its large dots at the two ends."
+    )
+    return Picture("calibration", "Does confidence mean anything?", caption, tuple(panels))

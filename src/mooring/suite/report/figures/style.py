@@ -1,0 +1,226 @@
+"""How every figure looks: one size scale, one palette, labels beside the lines they name.
+
+Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
+drawing is black on white, white on black, and black on paper.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from html import escape
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from mooring.suite.files import write_atomic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+INK = "#10151c"
+MUTED = "#7a828c"
+SMALL, NORMAL, LARGE = 7.5, 8.5, 9.5
+PANEL = (3.0, 2.4)
+
+# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies,
+# with Paul Tol's wine red as an eighth.
+COLOURS = {
+    "none": "#7f7f7f", "mpnn": "#7f7f7f", "mpnn-additive": "#7f7f7f", "mpnn-summed": "#7f7f7f",
+    "vn": "#009e73", "vn-joint": "#56b4e9", "vn-sum": "#cc79a7", "vn-max": "#e69f00",
+    "cross-attn": "#0072b2", "anchored": "#d55e00",
+    "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
+    "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
+    "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
+    "wide-vn-add": "#7f7f7f", "wide-vn-film-sum": "#009e73", "wide-vn-mlp-sum": "#cc79a7",
+}  # fmt: skip
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+# Colour fades to nothing at zero, so an empty cell is the page itself, light or dark.
+HEAT = LinearSegmentedColormap.from_list("heat", [(0.0, 0.447, 0.698, 0.04), (0.0, 0.447, 0.698, 1.0)])
+
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": NORMAL,
+    "axes.titlesize": LARGE,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": NORMAL,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "mooring",
+    "axes.formatter.useoffset": False,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: panels that stand side by side or, on a narrow screen, below each other.
+
+    Args:
+        name: what the figure is called in links and files.
+        title: its heading.
+        caption: two sentences: what is drawn and what to look for.
+        panels: drawings of at most about four inches, so that a phone shows them at reading size.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Figure, ...]
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a link or a file: a preset or a bench record has a say in it, and may hold a path."""
+        return re.sub(r"[^\w,=+-]+", "-", self.name)
+
+    def svgs(self) -> list[str]:
+        """The panels as inline SVG that takes its ink from the page."""
+        return [
+            _inline(_bytes(panel, "svg").decode(), f"{self.title}, {part + 1}")
+            for part, panel in enumerate(self.panels)
+        ]
+
+    def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
+        """The panels as files of their own, on white."""
+        written = []
+        for part, panel in enumerate(self.panels):
+            number = f"-{part + 1}" if len(self.panels) > 1 else ""
+            path = folder / f"{self.slug}{number}.{suffix}"
+            write_atomic(path, _bytes(panel, suffix, facecolor="white"))
+            written.append(path)
+        return written
+
+
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Run a drawing function under the common style."""
+
+    @wraps(draw)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
+        with mpl.rc_context(RC):
+            return draw(*args, **kwargs)
+
+    return inside
+
+
+def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = PANEL) -> tuple[Figure, Axes]:
+    """An empty panel; made without pyplot, so nothing is shown and nothing is kept in a global list."""
+    figure = Figure(figsize=size)
+    axes = figure.add_subplot()
+    # Titles and labels hold names from records, in which a dollar is a dollar and not the start of a formula.
+    axes.set_title(title, pad=8, parse_math=False)
+    axes.set_xlabel(xlabel, parse_math=False)
+    axes.set_ylabel(ylabel, parse_math=False)
+    return figure, axes
+
+
+def colour(model: str, position: int = 0) -> str:
+    """The colour a model has in every figure; a model without one takes the colour of its position here."""
+    return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
+
+
+def log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where few powers would be in sight."""
+    decades = math.log10(high / low)
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=7))
+    axis.set_minor_locator(NullLocator())
+    if decades < 2.5:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float = 10.0) -> None:
+    """Write (height, text, colour) to the right of the axes, moved apart until none overlap.
+
+    Args:
+        axes: drawn axes with their final limits; heights are in their data coordinates.
+        gap: least distance of two labels in points.
+    """
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi
+    to_points = axes.transData + axes.transAxes.inverted()
+    low = axes.get_xlim()[0]
+    wanted = sorted((to_points.transform((low, y))[1] * height, text, ink) for y, text, ink in labels)
+    places = spread([min(max(place, 0.0), height) for place, _, _ in wanted], gap, height)
+    for (start, text, ink), end in zip(wanted, places, strict=True):
+        axes.annotate(
+            text,
+            xy=(1.015, min(max(start / height, 0.0), 1.0)),
+            xytext=(1.075, end / height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=ink,
+            fontsize=SMALL,
+            va="center",
+            annotation_clip=False,
+            parse_math=False,
+            arrowprops={"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
+        )
+
+
+def spread(places: list[float], gap: float, height: float) -> list[float]:
+    """Sorted places moved as little as needed to be `gap` apart, kept inside the height where there is room.
+
+    >>> spread([0.0, 1.0, 50.0], 10.0, 100.0)
+    [0.0, 10.0, 50.0]
+    >>> spread([99.0, 100.0], 10.0, 100.0)
+    [90.0, 100.0]
+    """
+    moved: list[float] = []
+    for place in places:
+        moved.append(place if not moved else max(place, moved[-1] + gap))
+    limit = max(height, gap * (len(moved) - 1))
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - gap
+    return moved
+
+
+@styled
+def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
+    target = io.BytesIO()
+    # No date: the same records give the same page, byte for byte.
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with warnings.catch_warnings():
+        # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options
+        )
+    return target.getvalue()
+
+
+def _inline(svg: str, name: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    head, body = svg.split(">", 1)
+    width = re.search(r'width="([\d.]+)pt"', head)
+    box = re.search(r'viewBox="[^"]*"', head)
+    assert width is not None, "matplotlib writes the width in points"
+    assert box is not None, "matplotlib writes a viewBox"
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = body.replace(INK, "currentColor")
+    # Inside HTML the xlink prefix is plain href, and namespaces need no declaration.
+    body = body.replace("xlink:href", "href")
+    opening = f'<svg {box[0]} role="img" aria-label="{escape(name)}" style="max-width:{float(width[1]) * 4 / 3:.0f}px"'
+    return f"{opening}>{body}"

@@ -1,0 +1,173 @@
+"""One self-contained HTML page from record files: no network, no scripts, no outside fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TypeVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from mooring.suite.files import write_atomic
+from mooring.suite.report.figures.style import Picture
+from mooring.suite.report.records import Record, RecordError, Records, load
+from mooring.suite.report.salvage import salvage
+from mooring.suite.report.sections import CHAPTERS, Chapter, Section
+from mooring.suite.report.tables import Column, Table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report was made of: where it lies, the chapters it has and lacks, and the tables for the terminal."""
+
+    path: Path
+    num_records: int
+    sections: tuple[str, ...]
+    missing: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+
+
+def build_report(sources: Sequence[Path], out: Path) -> Summary:
+    """Write the page of all records under `sources` to `out`; what is no usable record is left out and named.
+
+    Args:
+        sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
+        out: the HTML file to write; its folder is made.
+
+    Returns:
+        what the page shows, with its tables, and in `notes` what was left out and why.
+
+    Raises:
+        RecordError: where no record can be used.
+    """
+    drawn, records = _made(load(sources, skip=True), _drawn)
+    if not records:
+        raise RecordError(_nothing(sources, records.notes))
+    sections = [section for section, _ in drawn]
+    names = tuple(section.name for section in sections)
+    lacking = [chapter for chapter in CHAPTERS if chapter.name not in names]
+    html = _template().render(
+        sections=[view for _, view in drawn],
+        lacking=lacking,
+        origin=Markup(provenance(records).to_html()),
+        num_records=len(records),
+        notes=records.notes,
+        style=Markup((_folder() / "page.css").read_text(encoding="utf-8")),
+    )
+    write_atomic(out, html)
+    tables = tuple(block for section in sections for block in section.blocks if isinstance(block, Table))
+    return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
+
+
+def tables_text(sources: Sequence[Path], width: int = 110) -> str:
+    """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
+    sections, records = _made(load(sources, skip=True), Chapter.section)
+    tables = [table.to_text(width) for section in sections for table in _tables(section)]
+    return "\n".join([*tables, *records.notes])
+
+
+def write_figures(sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
+    """Every figure of the records as files of their own, e.g. for a README or for slides.
+
+    Args:
+        sources: folders or files of records.
+        folder: where the files go; it is made.
+        suffix: `svg` or `png`.
+    """
+    drawn, _ = _made(load(sources, skip=True), _drawn)
+    pictures = [block for section, _ in drawn for block in section.blocks if isinstance(block, Picture)]
+    return [path for picture in pictures for path in picture.write(folder, suffix)]
+
+
+def provenance(records: Records) -> Table:
+    """Where the numbers come from: how many records of each kind, of which code and library versions."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for record in records:
+        name = f"{record.task}, {record.preset}" if record.kind == "run" else record.kind
+        commit = _short(record.find("git_commit") or "unknown")
+        versions = record.find("versions") or {}
+        text = ", ".join(f"{key} {versions[key]}" for key in ("python", "torch", "torch_geometric") if key in versions)
+        kinds.setdefault(name, []).append((commit, text))
+    rows = []
+    for name, found in kinds.items():
+        commits, versions_ = ({item[part] for item in found} - {""} for part in (0, 1))
+        rows.append((name, str(len(found)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded"))
+    columns = (
+        Column("Records", left=True),
+        Column("Files"),
+        Column("Commit", left=True),
+        Column("Versions", left=True),
+    )
+    return Table("provenance", "Where the numbers come from", columns, tuple(rows))
+
+
+def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple[list[T], Records]:
+    """What is made of the chapters that have records, and the records without those left out of some chapter."""
+    found: list[T] = []
+    refused: dict[Record, str] = {}
+    for chapter in CHAPTERS:
+        made, without = salvage(partial(make, chapter), given, chapter.title)
+        refused |= without
+        found += [made] if made is not None else []
+    kept = tuple(record for record in given if record not in refused)
+    return found, Records(kept, (*given.notes, *refused.values()))
+
+
+def _drawn(chapter: Chapter, records: Records) -> tuple[Section, dict[str, object]] | None:
+    """A section and what the template shows of it: what breaks a figure often does so only when it is written."""
+    section = chapter.section(records)
+    return None if section is None else (section, _view(section))
+
+
+def _short(commit: str) -> str:
+    return commit[:10] + ("-dirty" if commit.endswith("-dirty") else "")
+
+
+def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
+    where = ", ".join(map(str, sources))
+    if not notes:
+        return f"report: no record under {where}. Write some first, e.g. with `mooring run two-radius`."
+    more = f" And {len(notes) - 3} more." if len(notes) > 3 else ""
+    return f"report: no usable record under {where}. {' '.join(notes[:3])}{more}"
+
+
+def _tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def _view(section: Section) -> dict[str, object]:
+    """A section as the template reads it."""
+    blocks = [
+        {"table": Markup(block.to_html())}
+        if isinstance(block, Table)
+        else {
+            "name": block.slug,
+            "title": block.title,
+            "caption": block.caption,
+            "svgs": [Markup(s) for s in block.svgs()],
+        }
+        for block in section.blocks
+    ]
+    return {"name": section.name, "title": section.title, "lead": section.lead, "blocks": blocks}
+
+
+def _folder() -> Path:
+    return Path(__file__).parent / "templates"
+
+
+@cache
+def _template() -> Template:
+    loader = FileSystemLoader(_folder())
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html.j2")
+
+
+__all__ = ["Chapter", "Summary", "build_report", "provenance", "tables_text", "write_figures"]

@@ -1,0 +1,192 @@
+"""Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from mooring.suite.files import write_atomic
+from mooring.suite.train.record import require_same_config
+
+GENERATIONS = 2
+GROUPS = ("weights", "best_weights", "optimizer")
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class Checkpoint:
+    """Everything a run needs to go on: its state after `epochs_done` epochs.
+
+    Args:
+        weights, best_weights: State dicts of the network now and at the selected epoch.
+        optimizer: The optimizer's tensors, keyed ``<parameter index>.<name>``.
+        history: One row per finished epoch.
+        done: Training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
+    """
+
+    epochs_done: int = 0
+    weights: Tensors = field(default_factory=dict)
+    best_weights: Tensors = field(default_factory=dict)
+    optimizer: Tensors = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    selected_epoch: int = -1
+    wall_seconds: float = 0.0
+    done: bool = False
+
+
+class CheckpointStore:
+    """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
+
+    Args:
+        folder: Where the files lie.
+        config: The run's JSON config; a checkpoint of another one is refused.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.config = dict(config)
+
+    def paths(self) -> list[Path]:
+        """Return the files there are, newest first."""
+        return sorted(self.folder.glob("epoch-*.safetensors"), reverse=True)
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a new generation and drop the one before last."""
+        # Cloned because safetensors refuses tensors that share memory, as tied weights do.
+        tensors = {
+            f"{group}/{name}": tensor.detach().clone(memory_format=torch.contiguous_format)
+            for group in GROUPS
+            for name, tensor in getattr(checkpoint, group).items()
+        }
+        facts = {name: value for name, value in vars(checkpoint).items() if name not in GROUPS}
+        text = json.dumps({"config": self.config, **facts})
+        path = self.folder / f"epoch-{checkpoint.epochs_done:06d}.safetensors"
+        write_atomic(path, save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
+        for old in self.paths()[GENERATIONS:]:
+            old.unlink()
+        return path
+
+    def load(self, report: Callable[[str], None]) -> Checkpoint | None:
+        """Return the newest readable checkpoint, or None.
+
+        Every unreadable one on the way is reported with the reason and set aside as ``*.corrupt``.
+        """
+        paths = self.paths()
+        for path, previous in itertools.zip_longest(paths, paths[1:]):
+            content = _read(path)
+            if isinstance(content, str):
+                path.replace(path.with_name(path.name + ".corrupt"))
+                instead = f"the one before it, {previous.name}" if previous else "a new start from epoch 0"
+                report(f"{path}: corrupt checkpoint ({content}), set aside as {path.name}.corrupt. Using {instead}.")
+                continue
+            checkpoint, config = content
+            require_same_config(config, self.config, path, remove=self.folder)
+            return checkpoint
+        return None
+
+
+def _read(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
+    """Return the file's checkpoint and config, or the reason why it cannot be trusted."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    if not {"mooring", "sha256"} <= metadata.keys():
+        return "no checksum in its header"
+    if _digest(tensors, metadata["mooring"]) != metadata["sha256"]:
+        return "its content does not match its checksum"
+    try:
+        facts = json.loads(metadata["mooring"])
+    except json.JSONDecodeError as error:
+        return f"its header is not JSON: {error}"
+    groups = _split(tensors)
+    fault = _fault(facts, groups)
+    if fault:
+        return fault
+    config = facts.pop("config")
+    return Checkpoint(**{**facts, **groups}), config
+
+
+def _split(tensors: Tensors) -> dict[str, Tensors]:
+    groups: dict[str, Tensors] = {}
+    for name, tensor in tensors.items():
+        group, _, rest = name.partition("/")
+        groups.setdefault(group, {})[rest] = tensor
+    return groups
+
+
+def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
+    """Why a run could not go on from these, or nothing. A checksum says that nobody changed them, not that they fit."""
+    kinds = {"config": dict, "epochs_done": int, "selected_epoch": int, "wall_seconds": float, "history": list}
+    if not isinstance(facts, dict) or facts.keys() != {*kinds, "done"}:
+        return f"its header has other fields than {', '.join([*kinds, 'done'])}"
+    for name, kind in kinds.items():
+        value = facts[name]
+        # A whole number of seconds is a number too, and to Python True is one.
+        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+            return f"{name} is {value!r:.80}, not of type {kind.__name__}"
+    if not isinstance(facts["done"], bool):
+        return f"done is {facts['done']!r:.80}, not true or false"
+    epochs, selected, seconds = facts["epochs_done"], facts["selected_epoch"], facts["wall_seconds"]
+    if epochs < 0:
+        return f"epochs_done is {epochs}"
+    if not (0 <= selected < epochs or selected == -1 == epochs - 1):
+        return f"selected_epoch is {selected}, with {epochs} epochs done"
+    if not 0 <= seconds < math.inf:
+        return f"wall_seconds is {seconds}"
+    # The config counts only if it says; whether it is the run's own is asked later.
+    most = facts["config"].get("epochs")
+    if isinstance(most, int) and (epochs > most or (epochs == most and not facts["done"])):
+        return f"epochs_done is {epochs} of {most}, and done is {facts['done']}"
+    return _history_fault(facts["history"], epochs) or _tensors_fault(groups, epochs)
+
+
+def _history_fault(history: list[Any], epochs: int) -> str:
+    if len(history) != epochs:
+        return f"its history has {len(history)} rows for {epochs} epochs"
+    for epoch, row in enumerate(history):
+        if not isinstance(row, dict) or row.get("epoch") != epoch:
+            return f"row {epoch} of its history is not of epoch {epoch}"
+        for name, value in row.items():
+            # A metric may be nan; it may not be a word.
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                return f"{name} of epoch {epoch} is {value!r:.80}, not a number"
+    return ""
+
+
+def _tensors_fault(groups: Mapping[str, Tensors], epochs: int) -> str:
+    unknown = groups.keys() - set(GROUPS)
+    if unknown:
+        return f"it has tensors of {', '.join(sorted(unknown))}"
+    missing = [group for group in ("weights", "best_weights") if epochs and group not in groups]
+    if missing:
+        return f"it has no {' and no '.join(missing)}"
+    for key in groups.get("optimizer", {}):
+        if not re.fullmatch(r"\d+\..+", key):
+            return f"{key!r} is not of an optimizer"
+    return ""
+
+
+def _digest(tensors: Tensors, text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        # Viewed as bytes because numpy has no bfloat16.
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

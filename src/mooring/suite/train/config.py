@@ -1,0 +1,181 @@
+"""Strict configs: frozen dataclasses in which an unknown or ill-typed field is an error, never silently dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import json
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Config = TypeVar("Config")
+
+# Below this likeness a suggestion would be a guess; the known fields are listed instead.
+SUGGEST_ABOVE = 0.45
+
+
+class ConfigError(ValueError):
+    """A config field that does not exist, has the wrong type, or differs from the one a run was started with."""
+
+
+class OutOfRange(ConfigError):
+    """A value of the right type that no run could use; `what` is the message without who raised it."""
+
+    def __init__(self, who: str, what: str) -> None:
+        super().__init__(f"{who}: {what}")
+        self.what = what
+
+
+def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
+    """Build the dataclass `cls` from a mapping; strings are parsed by the field's type.
+
+    Args:
+        cls: A dataclass.
+        mapping: Field name to value, e.g. read from JSON or from the command line.
+        where: Who asks, for messages, e.g. ``two-radius 'quick'``.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Example:
+    ...     epochs: int
+    ...     scales: tuple[int, ...] = (1, 2)
+    >>> strict(Example, {"epochs": "3", "scales": "1,5"}, "example")
+    Example(epochs=3, scales=(1, 5))
+    >>> strict(Example, {"epoch": 3}, "example")
+    Traceback (most recent call last):
+    mooring.suite.train.config.ConfigError: example: unknown field 'epoch'; did you mean 'epochs'?
+    """
+    values = _checked(cls, mapping, where)
+    missing = [field.name for field in _fields(cls) if _required(field) and field.name not in values]
+    if missing:
+        raise ConfigError(f"{where}: missing field {missing[0]!r}, which has no default.")
+    return _made(lambda: cls(**values), where)
+
+
+def override(config: Config, changes: Mapping[str, Any], where: str) -> Config:
+    """Return `config` with some fields replaced, as strictly as :func:`strict`."""
+    values = _checked(type(config), changes, where)
+    return _made(lambda: dataclasses.replace(config, **values), where)  # type: ignore[type-var]
+
+
+def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, str]:
+    """Split ``field=value`` strings; the values are parsed later, by the field's type.
+
+    >>> parse_overrides(["epochs=3", "clip_norm=none"])
+    {'epochs': '3', 'clip_norm': 'none'}
+    """
+    changes: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"{where}: got {pair!r}, expected field=value, e.g. epochs=3.")
+        if name.strip() in changes:
+            raise ConfigError(f"{where}: field {name.strip()!r} is given twice. Keep one of them.")
+        changes[name.strip()] = value.strip()
+    return changes
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """Return a config as JSON stores it: tuples become lists, so that two configs compare equal after a round trip."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
+    """Name the first field in which two JSON configs differ; None when they are equal."""
+    for name in [*left, *(name for name in right if name not in left)]:
+        # Compared as text because nan differs from itself.
+        if json.dumps(left.get(name, "<absent>")) != json.dumps(right.get(name, "<absent>")):
+            return name
+    return None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, or None.
+
+    Words shared between underscores count beside the letters, so ``global_lr`` finds ``memory_lr_scale``.
+    """
+
+    def likeness(other: str) -> float:
+        words, others = set(name.split("_")), set(other.split("_"))
+        letters = difflib.SequenceMatcher(None, name, other).ratio()
+        return letters + len(words & others) / len(words | others)
+
+    best = max(known, key=likeness, default=None)
+    return best if best is not None and likeness(best) > SUGGEST_ABOVE else None
+
+
+def _made(make: Callable[[], Config], where: str) -> Config:
+    """Make the config; what its own checks refuse is refused in the name of who asks."""
+    try:
+        return make()
+    except OutOfRange as error:
+        raise ConfigError(f"{where}: {error.what}") from None
+
+
+def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    names = [field.name for field in _fields(cls)]
+    for name in mapping:
+        if name not in names:
+            guess = did_you_mean(name, names)
+            remedy = f"did you mean {guess!r}?" if guess else f"the fields are {', '.join(names)}."
+            raise ConfigError(f"{where}: unknown field {name!r}; {remedy}")
+    return {name: _field_value(name, value, hints[name], where) for name, value in mapping.items()}
+
+
+def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
+    try:
+        return _coerce(value, kind)
+    except (TypeError, ValueError):
+        expected = kind.__name__ if isinstance(kind, type) and not get_args(kind) else kind
+        raise ConfigError(f"{where}: field {name!r} expects {expected}, got {value!r}.") from None
+
+
+def _fields(cls: type) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(cls) if field.init]
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _coerce(value: Any, kind: Any) -> Any:
+    """Turn `value` (or its text) into `kind`; ValueError or TypeError when that is impossible."""
+    origin, options = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if type(None) in options and (value is None or str(value).lower() == "none"):
+            return None
+        return _first_that_fits(value, [option for option in options if option is not type(None)])
+    if origin is Literal:
+        return _named(value, {str(option): option for option in options})
+    if origin is tuple:
+        items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else list(value)
+        kinds = [options[0]] * len(items) if options[1:] == (...,) else list(options)
+        return tuple(_coerce(item, item_kind) for item, item_kind in zip(items, kinds, strict=True))
+    if isinstance(value, str) and kind is bool:
+        return _named(value.lower(), {"true": True, "false": False})
+    if isinstance(value, str) and kind in (int, float):
+        return kind(value)
+    # To Python True is an int, and no config means it so.
+    if isinstance(value, bool) and kind is not bool:
+        raise TypeError
+    if isinstance(value, int) and kind is float:
+        return float(value)
+    if isinstance(value, kind):
+        return value
+    raise TypeError
+
+
+def _named(value: Any, options: Mapping[str, Any]) -> Any:
+    if str(value) not in options:
+        raise ValueError
+    return options[str(value)]
+
+
+def _first_that_fits(value: Any, kinds: list[Any]) -> Any:
+    *others, last = kinds
+    for kind in others:
+        with contextlib.suppress(TypeError, ValueError):
+            return _coerce(value, kind)
+    return _coerce(value, last)

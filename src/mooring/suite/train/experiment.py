@@ -1,0 +1,205 @@
+"""One trainable question, as the trainer sees it, and the registry of the questions there are."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
+
+from torch import Tensor, nn
+
+from mooring.named import import_object
+from mooring.suite.train.config import OutOfRange, did_you_mean
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What every run has; each task subclasses it and adds its own fields.
+
+    Args:
+        epochs: Number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
+        steps_per_epoch: Optimizer steps between two evaluations.
+        learning_rate: AdamW's learning rate.
+        memory_lr_scale: Factor on it for the parameters under ``net.memory``.
+        weight_decay: AdamW's decoupled weight decay.
+        clip_norm: Largest gradient norm; None leaves gradients alone.
+    """
+
+    epochs: int
+    steps_per_epoch: int
+    learning_rate: float
+    memory_lr_scale: float = 1.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = 5.0
+
+    #: Fields that must be at least 1, above 0, and at least 0; a subclass adds its own. None passes everywhere.
+    at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
+    above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
+    not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+
+    def check_ranges(self) -> None:
+        """Raise OutOfRange for a value that no run could use."""
+        for names, expected, holds in (
+            (self.at_least_one, "1 or more", lambda value: value >= 1),
+            (self.above_zero, "a number above 0", lambda value: 0 < value < math.inf),
+            (self.not_negative, "0 or a number above it", lambda value: 0 <= value < math.inf),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not holds(value):
+                    raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
+        for name, value in vars(self).items():
+            if isinstance(value, float) and math.isnan(value):
+                raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
+
+
+class Experiment(ABC):
+    """A task, a model and a seed: data, network, loss and metrics, with everything random a pure function of
+    (seed, epoch, step). Epochs and steps count from 0, here and in the records.
+
+    Nothing may be carried from one call to the next (a cache of pure results is fine): a resumed run makes a new object
+    and calls only what is left.
+
+    Args:
+        config: An instance of `config_type`.
+        model: Which variant to build, one of those the task knows.
+        seed: Seed of the whole run.
+    """
+
+    name: ClassVar[str]
+    config_type: ClassVar[type[TrainConfig]]
+    presets: ClassVar[Mapping[str, TrainConfig]]
+    #: The preset of a run that names none; the first one where there is none of this name.
+    default_preset: ClassVar[str] = "quick"
+    #: Default models of a run, in table order.
+    models: ClassVar[tuple[str, ...]]
+    #: Metric of :meth:`evaluate` by which the weights are selected, and its better direction.
+    select: ClassVar[tuple[str, Literal["max", "min"]]]
+    #: Packages a run imports beyond the library's own dependencies, each with what to install for it.
+    requires: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, config: Any, model: str, seed: int) -> None:
+        self.config = config
+        self.model = model
+        self.seed = seed
+
+    @classmethod
+    def usual_preset(cls) -> str:
+        """Return the preset of a run that names none."""
+        return cls.default_preset if cls.default_preset in cls.presets else next(iter(cls.presets))
+
+    @classmethod
+    def check_requirements(cls) -> None:
+        """Raise ImportError with the line to type if something that a run needs is not installed."""
+        missing = [package for package in cls.requires if importlib.util.find_spec(package) is None]
+        if missing:
+            wanted = " ".join(f"'{cls.requires[package]}'" for package in missing)
+            raise ImportError(
+                f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
+            )
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """Return a new network; the caller has set torch's global seed from `seed`."""
+
+    @abstractmethod
+    def train_batch(self, epoch: int, step: int) -> Any:
+        """Return one training batch, a pure function of (seed, epoch, step)."""
+
+    @abstractmethod
+    def loss(self, net: nn.Module, batch: Any, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        """Return the loss to minimise and parts worth a curve: their epoch means are recorded as ``train/<name>``."""
+
+    @abstractmethod
+    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
+        """Return validation metrics; the network is in eval mode and gradients are off."""
+
+    def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
+        """Return AdamW's parameter groups: those under ``net.memory`` learn at memory_lr_scale * learning_rate."""
+        memory = [parameter for name, parameter in net.named_parameters() if is_memory(name)]
+        local = [parameter for name, parameter in net.named_parameters() if not is_memory(name)]
+        rate = self.config.learning_rate
+        groups = [{"params": local, "lr": rate}, {"params": memory, "lr": rate * self.config.memory_lr_scale}]
+        return [group for group in groups if group["params"]]
+
+    def learning_rate_factor(self, epoch: int, step: int) -> float:
+        """Return the factor on every group's learning rate at this step."""
+        return 1.0
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        """Return whether to stop after the last epoch of `history`; a pure function of it."""
+        return False
+
+    def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
+        """Return (final metrics, JSON-able diagnostics) of the selected weights; eval mode, gradients off."""
+        return {}, {}
+
+
+def is_memory(parameter: str) -> bool:
+    """Return whether a parameter's qualified name lies under ``net.memory``."""
+    return parameter == "memory" or parameter.startswith("memory.")
+
+
+ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
+
+# The folders of the suite that are not tasks.
+MACHINERY = ("bench", "report", "train")
+
+EXPERIMENTS: dict[str, type[Experiment]] = {}
+
+
+def register_experiment(cls: ExperimentType) -> ExperimentType:
+    """Class decorator: make an experiment known under its `name`."""
+    known = EXPERIMENTS.get(cls.name)
+    if known is not None and known.__qualname__ != cls.__qualname__:
+        raise ValueError(
+            f"experiment {cls.name!r} is already {known.__qualname__}. Give {cls.__qualname__} another name."
+        )
+    EXPERIMENTS[cls.name] = cls
+    return cls
+
+
+def get_experiment(task: str) -> type[Experiment]:
+    """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for one's own."""
+    if ":" in task:
+        return _own_experiment(task)
+    if task not in EXPERIMENTS:
+        # Only the package its name begins with, where there is one: some tasks import heavy solvers.
+        packages = _task_packages()
+        _import_tasks([name for name in packages if task.replace("-", "_").startswith(name)] or packages)
+    if task not in EXPERIMENTS:
+        guess = did_you_mean(task, EXPERIMENTS)
+        remedy = f"did you mean {guess!r}?" if guess else f"the tasks are {', '.join(EXPERIMENTS)}."
+        raise ValueError(f"unknown task {task!r}; {remedy}")
+    return EXPERIMENTS[task]
+
+
+def list_experiments() -> dict[str, type[Experiment]]:
+    """Return every task by name. Tasks are the folders of ``mooring.suite``, imported when first asked for."""
+    _import_tasks(_task_packages())
+    return dict(EXPERIMENTS)
+
+
+def _own_experiment(task: str) -> type[Experiment]:
+    found = import_object(task, "task")
+    if not isinstance(found, type) or not issubclass(found, Experiment):
+        raise ValueError(f"task: {task} is no class derived from mooring.suite.train.Experiment.")
+    return found
+
+
+def _task_packages() -> list[str]:
+    suite = importlib.import_module("mooring.suite")
+    return [one.name for one in pkgutil.iter_modules(suite.__path__) if one.ispkg and one.name not in MACHINERY]
+
+
+def _import_tasks(packages: list[str]) -> None:
+    for package in packages:
+        importlib.import_module(f"mooring.suite.{package}")

@@ -1,0 +1,150 @@
+"""What the user sees while runs are under way: one live line per run on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from mooring.suite.train.experiment import Experiment
+from mooring.suite.train.progress import Progress
+from mooring.suite.train.record import Record
+
+PLAIN_SECONDS = 15.0
+SHOWN_METRICS = 4
+BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
+
+
+class View:
+    """The latest state of each run, and lines for what must not be missed."""
+
+    def __init__(self, names: Sequence[str], experiments: Sequence[Experiment], console: Console) -> None:
+        self.names = list(names)
+        self.experiments = list(experiments)
+        self.console = console
+        self.latest: list[Progress | None] = [None] * len(names)
+        self.status = ["waiting"] * len(names)
+        self.noted: set[tuple[int, str]] = set()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def started(self, index: int) -> None:
+        """The run has a process; it may take seconds to its first epoch."""
+        self.status[index] = "running"
+
+    def progress(self, index: int, progress: Progress) -> None:
+        """The run is at `progress`, which may be what it was last time."""
+        for note in progress.notes:
+            if (index, note) not in self.noted:
+                self.noted.add((index, note))
+                self.say(f"{self.names[index]}: {note}")
+        self.latest[index] = progress
+
+    def finished(self, index: int, record: Record, again: bool = False) -> None:
+        """The run has its record, or had it from the start."""
+        self.status[index] = "finished"
+        row = {**record.metrics["best"], "epoch": record.selected_epoch}
+        epochs = len(record.metrics["epochs"])
+        self.latest[index] = Progress(epochs, epochs, row, 0.0)
+        how = "was finished before" if again else f"finished in {_time(record.wall_seconds)}"
+        self.say(f"{self.names[index]}: {how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
+
+    def failed(self, index: int, reason: str) -> None:
+        """The run has ended without a record."""
+        self.status[index] = "failed"
+        self.say(f"{self.names[index]}: failed: {reason}")
+
+    def tick(self) -> None:
+        """Called a few times a second."""
+
+    def say(self, text: str) -> None:
+        """Print a line of its own; no markup, no cutting, because it may hold paths and tracebacks."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def metrics(self, index: int) -> str:
+        """Return the metric of selection and the first others, losses left out."""
+        progress = self.latest[index]
+        if progress is None:
+            return ""
+        first = self.experiments[index].select[0]
+        others = [
+            name for name in progress.metrics if "/" not in name and name not in (first, "epoch", "learning_rate")
+        ]
+        chosen = [name for name in [first, *others][:SHOWN_METRICS] if name in progress.metrics]
+        return "  ".join(f"{name} {progress.metrics[name]:.4g}" for name in chosen)
+
+
+class PlainView(View):
+    """One line when a run ends and, every 15 seconds, one for each run under way."""
+
+    def __enter__(self) -> PlainView:
+        self.printed = time.monotonic()
+        return self
+
+    def tick(self) -> None:
+        if time.monotonic() - self.printed < PLAIN_SECONDS:
+            return
+        self.printed = time.monotonic()
+        for index, progress in enumerate(self.latest):
+            if self.status[index] == "running" and progress is not None:
+                left = f"{_time(progress.seconds_left)} left" if progress.seconds_left is not None else "starting"
+                epochs = f"epoch {progress.epochs_done}/{progress.epochs}"
+                self.say(f"{self.names[index]}: {epochs}  {self.metrics(index)}  {left}")
+
+
+class LiveView(View):
+    """A table of the runs under way, redrawn in place; what has ended is printed above it."""
+
+    def __enter__(self) -> LiveView:
+        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.table, transient=True)
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def table(self) -> Table:
+        """Return the table as it should look now."""
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        # Names and numbers wrap where the terminal is narrow; the bar is the first to go.
+        bar = self.console.width >= WIDE_ENOUGH_FOR_A_BAR
+        for column in ("run", *([""] if bar else []), "epoch", "metrics", "left"):
+            table.add_column(column, no_wrap=column in ("", "epoch"), overflow="fold")
+        for index, progress in enumerate(self.latest):
+            if self.status[index] != "running":
+                continue
+            if progress is None or not progress.epochs:
+                table.add_row(self.names[index], *([""] if bar else []), "starting", "", "")
+                continue
+            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR)
+            table.add_row(
+                self.names[index],
+                *([done] if bar else []),
+                f"{progress.epochs_done}/{progress.epochs}",
+                self.metrics(index),
+                _time(progress.seconds_left),
+            )
+        if "waiting" in self.status:
+            table.add_row(f"{self.status.count('waiting')} waiting")
+        return table
+
+
+def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> View:
+    """Return the live view on a terminal and the plain one elsewhere, e.g. in a log file or CI."""
+    console = console or Console(stderr=True)
+    return (LiveView if console.is_terminal else PlainView)(names, experiments, console)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,43 @@
+"""The process that trains one run for the local engine: ``python -m mooring.suite.train.worker REQUEST_AS_JSON``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+
+from mooring.suite.train.engine_local import FAILED
+from mooring.suite.train.progress import PROGRESS_FILE, ProgressFile
+from mooring.suite.train.record import RecordError
+from mooring.suite.train.request import RunRequest
+from mooring.suite.train.run import run_one
+
+
+def main(arguments: list[str]) -> int:
+    """Run the request; 0 when its record is written, 1 with the reason as the last words on stderr otherwise."""
+    request = RunRequest.from_json(arguments[0])
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        run_one(request, ProgressFile(request.folder / PROGRESS_FILE))
+    except (RecordError, ArithmeticError) as error:
+        # These messages say what to do; a traceback would hide them.
+        print(f"{FAILED}{error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        print(f"{FAILED}{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _die_with_parent() -> None:
+    # The parent holds the other end of stdin and never writes: it ends when the parent does, even by SIGKILL. Without
+    # this, orphans would go on training beside the workers of the next start.
+    # Read without Python's buffer, whose lock a thread that waits in it would keep beyond the interpreter's end.
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""What the global state of a trained network holds, and where its counts go wrong."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mooring.suite.two_radius.data import TwoRadiusBatch
+
+from .model import Answer
+from .scores import accuracies, right
+
+
+def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, TwoRadiusBatch]]) -> dict[str, Any]:
+    """Diagnostics of ``app:protocol`` as numbers that go into a record.
+
+    Args:
+        net: A :class:`~mooring.suite.two_radius.TwoRadiusNet` that counts.
+        paired: One assignment rendered at every scale, every copy a node; the first graph is what others are held to.
+        pairs: Answers and their minibatches, for the accuracies.
+
+    Returns:
+        ``state_distance`` (None without a global state), ``write_weights`` by source identifier and ``read_weights`` by
+        target identifier in the first graph, ``anchor_weights`` by scale (each None where the module has none),
+        ``count_accuracy_by_scale``, ``count_confusion`` (row: true count, number of targets), ``graph_recovery``.
+    """
+    memory = net(paired, return_state=True).memory
+    return {
+        "state_distance": state_distance(getattr(memory, "content", None), paired),
+        "write_weights": by_identifier(getattr(memory, "write_weights", None), paired, paired.sources),
+        "anchor_weights": by_scale(getattr(memory, "anchor_weight", None), paired),
+        "read_weights": by_identifier(getattr(memory, "read_weights", None), paired, paired.targets),
+        **count_accuracy(pairs),
+    }
+
+
+def state_distance(content: Float[Tensor, "graphs ..."] | None, paired: TwoRadiusBatch) -> dict[str, Any] | None:
+    """Largest and mean absolute difference of each graph's global state from that of the first graph."""
+    if content is None:
+        return None
+    difference = (content - content[:1]).abs().flatten(1)
+    return {
+        "scales": paired.scale.tolist(),
+        "max": difference.amax(dim=1).tolist(),
+        "mean": difference.mean(dim=1).tolist(),
+    }
+
+
+def by_identifier(
+    weights: Float[Tensor, "nodes slots heads"] | None, paired: TwoRadiusBatch, mask: Tensor
+) -> list[list[float]] | None:
+    """Weights of the masked nodes of the first graph, mean over heads, copies of one identifier added up."""
+    if weights is None:
+        return None
+    chosen = mask & (paired.batch == 0)
+    identifier = paired.identifier[chosen]
+    table = weights.new_zeros(int(identifier.max()) + 1, weights.size(1))
+    return table.index_add(0, identifier, weights[chosen].mean(dim=2)).tolist()
+
+
+def by_scale(
+    weights: Float[Tensor, "graphs slots heads"] | None, paired: TwoRadiusBatch
+) -> dict[str, list[float]] | None:
+    """Anchor weights, mean over heads, under the scale of their graph."""
+    if weights is None:
+        return None
+    return {str(int(scale)): row.mean(dim=1).tolist() for scale, row in zip(paired.scale, weights, strict=True)}
+
+
+def count_accuracy(pairs: list[tuple[Answer, TwoRadiusBatch]]) -> dict[str, Any]:
+    """Count accuracy at each scale, confusion of counts, and the share of graphs recovered exactly."""
+    hit = torch.cat([right(answer, batch)["count"].view(batch.num_graphs, -1) for answer, batch in pairs])
+    scale = torch.cat([batch.scale for _, batch in pairs])
+    true = torch.cat([batch.y_count for _, batch in pairs]) - 1
+    logits = torch.cat([answer.count for answer, _ in pairs if answer.count is not None])
+    num_counts = logits.size(1)
+    confusion = torch.bincount(true * num_counts + logits.argmax(dim=1), minlength=num_counts**2)
+    graph = torch.stack([accuracies(answer, batch)["graph"] for answer, batch in pairs])
+    return {
+        "count_accuracy_by_scale": {str(int(s)): float(hit[scale == s].double().mean()) for s in scale.unique()},
+        "count_confusion": confusion.view(num_counts, num_counts).tolist(),
+        "graph_recovery": float(graph.mean()),
+    }

@@ -1,0 +1,78 @@
+"""Every global module on counted Two-Radius with one budget of parameters and updates."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from torch import nn
+
+from mooring import zoo
+from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.zoo import MemorySpec
+
+from .experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
+
+
+@dataclass(frozen=True)
+class LeaderboardConfig(TwoRadiusConfig):
+    """As :class:`TwoRadiusConfig`, and when to give up.
+
+    Args:
+        hopeless_after: Epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
+        hopeless_both: Twice chance, in the presets.
+    """
+
+    hopeless_after: int | None = None
+    hopeless_both: float = 0.0
+
+    at_least_one: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.at_least_one, "hopeless_after")
+    not_negative: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.not_negative, "hopeless_both")
+
+
+# Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and some 1/6 for a count.
+SCREEN = LeaderboardConfig(
+    **{
+        **vars(QUICK),
+        "epochs": 40,
+        "num_identifiers": 6,
+        "slots": 6,
+        "channels": 64,
+        "assignments": 24,
+        "validation_batches": 4,
+        "learning_rate": 1e-3,
+        "count_warmup": 1,
+        "count_ramp": 1,
+        "count_weight": 1.0,
+        "hopeless_after": 10,
+        "hopeless_both": 2 / 36,
+    }
+)
+# For sweeps over slots and identifiers: its runs are points of a figure and no rows of the leaderboard.
+WIDTH = SCREEN
+TINY = replace(SCREEN, epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
+
+
+@register_experiment
+class LeaderboardExperiment(TwoRadiusExperiment):
+    """Counted Two-Radius for every module of the zoo, each with the parameters of the anchored one.
+
+    :func:`mooring.zoo.matched` says how budgets are made equal. A run ends when it is solved (a validation without a
+    mistake) or hopeless (``hopeless_after`` epochs, and no validation with Both above ``hopeless_both``).
+    """
+
+    name: ClassVar[str] = "two-radius-leaderboard"
+    config_type: ClassVar[type[TrainConfig]] = LeaderboardConfig
+    presets: ClassVar[dict[str, TrainConfig]] = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
+    default_preset: ClassVar[str] = "screen"
+    models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
+
+    config: LeaderboardConfig
+
+    def build_memory(self, spec: MemorySpec) -> nn.Module | None:
+        return zoo.matched(self.memory, spec)
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        after = self.config.hopeless_after
+        hopeless = after is not None and len(history) >= after
+        return super().should_stop(history) or (
+            hopeless and max(row["both"] for row in history) < self.config.hopeless_both
+        )

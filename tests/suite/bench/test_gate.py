@@ -1,0 +1,61 @@
+"""Nothing is timed while the ops are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from mooring import ops
+from mooring.nn import SlotVirtualNode
+from mooring.ops import SlotState, layout
+from mooring.ops.write import write as right_write
+from mooring.suite.bench import WrongResult, bench, compare, stream
+from mooring.suite.bench.gate import MANY, check_oracle
+
+
+def heavier(*arguments: Any, **options: Any) -> SlotState:
+    state = right_write(*arguments, **options)
+    return SlotState(state.content, state.log_mass + 1e-6)
+
+
+def detached(*arguments: Any, **options: Any) -> SlotState:
+    state = right_write(*arguments, **options)
+    return SlotState(state.content.detach(), state.log_mass)
+
+
+@pytest.mark.parametrize("wrong", [heavier, detached])
+def test_a_wrong_write_is_refused_before_the_clock_starts(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., SlotState]
+) -> None:
+    started = []
+    monkeypatch.setattr(ops, "write", wrong)
+    monkeypatch.setattr(compare, "seconds", lambda *arguments: started.append(arguments))
+    with pytest.raises(WrongResult, match=r"bench: write or read differs from the oracle by .* Nothing was timed"):
+        bench(["3x7"], threads=1, repeats=1, peers=["slots"], memory=False)
+    assert not started
+
+
+def test_a_fault_of_large_graphs_only_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = torch.zeros(MANY, dtype=torch.long)
+    assert check_oracle(batch) < 1e-10
+    cut = layout._cut
+
+    def drop_the_last_tile(*arguments: Any) -> Any:
+        found = list(cut(*arguments))
+        return iter(found if len(found) == 1 else [*found[:-2], replace(found[-2], last=True)])
+
+    monkeypatch.setattr(layout, "_cut", drop_the_last_tile)
+    with pytest.raises(WrongResult):
+        check_oracle(batch)
+
+
+def test_a_wrong_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = SlotVirtualNode(8, slots=3, heads=2, init_std=1.0), torch.randn(23, 8)
+    assert stream.check_stream(module, x, chunk=7) < 1e-10
+    monkeypatch.setattr(stream.ops, "merge", lambda *states: states[0])
+    with pytest.raises(WrongResult, match="the stream differs from all nodes at once"):
+        stream.check_stream(module, x, chunk=7)

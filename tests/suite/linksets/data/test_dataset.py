@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mooring.suite.linksets.data import LinkDataset, LinkSettings, cached, dataset, generate, generate_many
+from mooring.suite.linksets.data.dataset import cache_key
+
+SMALL = LinkSettings(nodes=(5, 11), larger_nodes=(13, 17))
+
+
+def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        generate_many(SMALL, "train", 47, seed=0, workers=workers).save(tmp_path / f"{workers}.npz")
+    generate_many(SMALL, "train", 47, seed=1).save(tmp_path / "other.npz")
+    assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
+    assert (tmp_path / "1.npz").read_bytes() != (tmp_path / "other.npz").read_bytes()
+
+
+def test_packed_graphs_come_out_as_they_went_in() -> None:
+    packed = generate_many(SMALL, "test", 7, seed=2)
+    assert packed.all_optimal
+    for index in range(7):
+        graph, expected = packed[index], generate(SMALL, "test", index, seed=2)
+        for field in dataclasses.fields(expected):
+            assert np.array_equal(getattr(graph, field.name), getattr(expected, field.name)), field.name
+    with pytest.raises(IndexError, match="graph 7 of 7"):
+        packed[7]
+
+
+def test_a_status_that_is_not_optimal_shows() -> None:
+    packed = generate_many(SMALL, "test", 3, seed=2)
+    assert not dataclasses.replace(packed, status=np.array([4, 2, 4], dtype=np.int8)).all_optimal
+
+
+def test_second_call_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORING_CACHE", str(tmp_path))
+    first = cached(SMALL, "test", 3, seed=0)
+    (path,) = (tmp_path / "linksets").glob("*.npz")
+
+    def refuse(*arguments: object, **options: object) -> LinkDataset:
+        raise AssertionError("generated again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset, "generate_many", refuse)
+        assert np.array_equal(cached(SMALL, "test", 3, seed=0).weight, first.weight)
+        with pytest.raises(AssertionError, match="generated again"):
+            cached(SMALL, "test", 3, seed=1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    cached(SMALL, "test", 3, seed=0)
+    assert path.read_bytes() == whole
+    assert not list(path.parent.glob("*.tmp"))
+
+
+def test_key_changes_with_every_setting() -> None:
+    changes = {"nodes": (5, 12), "larger_nodes": (14, 17), "sectors": 4, "per_sector": 2, "degree": 5}
+    changes |= {"reach": 0.9, "spread": 5.0, "decay": 0.8}
+    assert set(changes) == {field.name for field in dataclasses.fields(SMALL)}
+    keys = {cache_key(dataclasses.replace(SMALL, **{name: value}), "test", 3, 0) for name, value in changes.items()}
+    keys |= {cache_key(SMALL, *rest) for rest in (("test", 3, 0), ("train", 3, 0), ("test", 5, 0), ("test", 3, 1))}
+    assert len(keys) == len(changes) + 4
+
+
+def test_nothing_to_generate_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be at least 1"):
+        generate_many(SMALL, "train", 0, seed=0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    generate_many(SMALL, "test", 3, seed=0)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert ("link sets, test" in shown.err) == terminal
+
+
+def test_one_graph_is_enough() -> None:
+    assert len(generate_many(SMALL, "train", 1, seed=0)) == 1
+
+
+def test_what_is_cached_is_made_by_as_many_workers_as_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def record(*arguments: object, workers: int) -> LinkDataset:
+        asked.append((arguments, workers))
+        return generate_many(SMALL, "test", 3, seed=0)
+
+    monkeypatch.setattr(dataset, "generate_many", record)
+    cached(SMALL, "test", 3, seed=0, workers=5, folder=tmp_path)
+    assert asked == [((SMALL, "test", 3, 0), 5)]
+
+
+def test_of_several_that_want_one_file_one_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, inside = [], threading.Event()
+    whole = generate_many(SMALL, "test", 3, seed=0)
+
+    def slow(*arguments: object, workers: int) -> LinkDataset:
+        made.append(arguments)
+        inside.set()
+        time.sleep(0.3)
+        return whole
+
+    monkeypatch.setattr(dataset, "generate_many", slow)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cached, SMALL, "test", 3, 0, folder=tmp_path)
+        assert inside.wait(10)
+        second = pool.submit(cached, SMALL, "test", 3, 0, folder=tmp_path)
+        assert np.array_equal(first.result().weight, second.result().weight)
+    assert len(made) == 1

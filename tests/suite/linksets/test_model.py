@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mooring.suite.linksets import LinkExperiment, LinkNet, matched_hidden
+from mooring.suite.linksets.batch import LinkBatch, collate
+from mooring.suite.linksets.config import PRESETS
+from mooring.suite.linksets.data import generate_many
+
+TINY = dataclasses.replace(PRESETS["tiny"], init_std=0.3)
+GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)
+MODELS = LinkExperiment.models
+
+
+def net(memory: str) -> LinkNet:
+    torch.manual_seed(0)
+    return LinkNet(TINY, memory, matched_hidden(TINY, memory)).double()
+
+
+def graphs(*which: int) -> LinkBatch:
+    return widened(collate(GRAPHS, np.array(which), TINY.sectors))
+
+
+def widened(batch: LinkBatch) -> LinkBatch:
+    changes = {
+        field.name: getattr(batch, field.name).double()
+        for field in dataclasses.fields(batch)
+        if isinstance(getattr(batch, field.name), Tensor) and getattr(batch, field.name).is_floating_point()
+    }
+    return dataclasses.replace(batch, **changes)
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+@pytest.mark.parametrize("memory", MODELS)
+def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -> None:
+    config = PRESETS[preset]
+
+    def size(name: str, hidden: int) -> int:
+        return sum(parameter.numel() for parameter in LinkNet(config, name, hidden).parameters())
+
+    expected = size("anchored", config.hidden)
+    assert abs(size(memory, matched_hidden(config, memory)) / expected - 1) < 0.05
+    # The rule is needed: without it the model without memory would be far smaller.
+    assert size("none", config.hidden) / expected < 0.7
+
+
+def test_features_tell_gains_of_one_parity_apart_linearly() -> None:
+    # A score is linear in features, so a line must part rivals of one parity in a band of gains from all others.
+    torch.manual_seed(0)
+    batch = graphs(0, 1, 2, 3, 4)
+    gain, parity = torch.rand(400).double(), torch.randn(400).double().sign()
+    many = dataclasses.replace(
+        batch,
+        gain=gain,
+        parity=parity,
+        position=torch.zeros(400, 2).double(),
+        orientation=torch.zeros(400).double(),
+        batch=torch.zeros(400).long(),
+    )
+    features = LinkNet(TINY, "none", 4).features.double()(many)
+    wanted = ((parity > 0) & (gain > 0.4) & (gain < 0.6)).double()
+    found = features @ (torch.linalg.pinv(features, rtol=1e-6) @ wanted)
+    assert ((found > 0.5) == wanted.bool()).double().mean() > 0.95
+    plain = features[:, :4]
+    missed = plain @ (torch.linalg.pinv(plain, rtol=1e-6) @ wanted)
+    assert ((missed > 0.5) & wanted.bool()).sum() == 0
+
+
+@pytest.mark.parametrize("memory", MODELS)
+def test_which_node_comes_first_does_not_matter(memory: str) -> None:
+    batch = graphs(0, 3)
+    swapped = dataclasses.replace(batch, pairs=batch.pairs.flip(0), sector=batch.sector.flip(0))
+    torch.testing.assert_close(net(memory)(swapped), net(memory)(batch))
+
+
+def test_swapping_nodes_but_not_their_sectors_matters() -> None:
+    batch = graphs(0, 3)
+    broken = dataclasses.replace(batch, pairs=batch.pairs.flip(0))
+    assert not torch.allclose(net("none")(broken), net("none")(batch), atol=1e-4)
+
+
+@pytest.mark.parametrize("memory", MODELS)
+def test_batch_mates_and_node_order_do_not_matter(memory: str) -> None:
+    module = net(memory)
+    alone, joined = module(graphs(3)), module(graphs(1, 3, 4))
+    start = len(graphs(1).target)
+    torch.testing.assert_close(joined[start : start + len(alone)], alone)
+
+    batch = graphs(1, 3)
+    order = torch.randperm(len(batch.batch), generator=torch.Generator().manual_seed(1))
+    place = order.argsort()
+    per_node = {name: getattr(batch, name)[order] for name in ("position", "orientation", "gain", "parity", "batch")}
+    shuffled = dataclasses.replace(batch, pairs=place[batch.pairs], **per_node)
+    torch.testing.assert_close(module(shuffled), module(batch))
+
+
+@pytest.mark.parametrize(
+    ("memory", "reacts"), [("none", False), ("vn", True), ("cross-attn", True), ("anchored", True)]
+)
+def test_pairs_hear_of_other_nodes_through_the_memory_only(memory: str, reacts: bool) -> None:
+    batch = graphs(3)
+    stranger = int(torch.isin(torch.arange(len(batch.batch)), batch.pairs[:, 0], invert=True).nonzero()[0])
+    gain = batch.gain.clone()
+    gain[stranger] += 0.5
+    change = net(memory)(dataclasses.replace(batch, gain=gain))[0] - net(memory)(batch)[0]
+    assert (change.abs() > 1e-9) == reacts
+
+
+@pytest.mark.parametrize(
+    ("memory", "counts"), [("vn", False), ("cross-attn", False), ("vn-sum", True), ("anchored", True)]
+)
+def test_only_some_memories_notice_that_every_node_is_there_twice(memory: str, counts: bool) -> None:
+    batch = graphs(3)
+    per_node = {
+        name: torch.cat([getattr(batch, name)] * 2) for name in ("position", "orientation", "gain", "parity", "batch")
+    }
+    change = net(memory)(dataclasses.replace(batch, **per_node)) - net(memory)(batch)
+    assert (change.abs().max() > 1e-6) == counts
+
+
+def test_graphs_without_pairs_give_no_logits() -> None:
+    batch = graphs(0)
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    empty = dataclasses.replace(batch, pairs=nothing, sector=nothing, weight=batch.weight[:0], target=batch.target[:0])
+    assert net("anchored")(empty).shape == (0,)

@@ -1,0 +1,47 @@
+"""Packed graphs: the same bytes on any number of workers, from memory and from disk."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from mooring.suite.motifs.data import MotifDataset, MotifSettings, generate, generate_many
+
+SETTINGS = MotifSettings()
+
+
+def as_bytes(packed: MotifDataset) -> dict[str, bytes]:
+    return {field.name: getattr(packed, field.name).tobytes() for field in fields(packed)}
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_workers():
+    # 257 graphs are three chunks, the last one short.
+    alone = generate_many(SETTINGS, "jittered", 257, seed=3)
+    assert as_bytes(generate_many(SETTINGS, "jittered", 257, seed=3, workers=2)) == as_bytes(alone)
+    assert as_bytes(generate_many(SETTINGS, "jittered", 257, seed=4)) != as_bytes(alone)
+
+
+def test_a_packed_graph_is_the_graph_of_its_index():
+    packed = generate_many(SETTINGS, "replicated", 5, seed=3)
+    for index in range(5):
+        graph = generate(SETTINGS, "replicated", index, seed=3)
+        for field in fields(graph):
+            assert np.array_equal(getattr(packed[index], field.name), getattr(graph, field.name))
+
+
+def test_saving_and_loading_changes_nothing(tmp_path):
+    packed = generate_many(SETTINGS, "mixture", 7, seed=3)
+    packed.save(tmp_path / "mixture.npz")
+    assert as_bytes(MotifDataset.load(tmp_path / "mixture.npz")) == as_bytes(packed)
+
+
+def test_a_graph_out_of_range_is_refused():
+    packed = generate_many(SETTINGS, "iid", 3, seed=3)
+    with pytest.raises(IndexError, match="graph 3 of 3"):
+        packed[3]
+
+
+@pytest.mark.parametrize("arguments", [{"num_graphs": 0}, {"num_graphs": 3, "workers": 0}])
+def test_nothing_to_do_or_nobody_to_do_it_is_refused(arguments):
+    with pytest.raises(ValueError, match="at least 1"):
+        generate_many(SETTINGS, "iid", seed=3, **arguments)

@@ -1,0 +1,58 @@
+"""The twelve gadgets are told apart by their structure, by a search and by local message passing."""
+
+import itertools
+
+import networkx as nx
+import pytest
+
+from mooring.suite.motifs.data import DISTRACTORS, MOTIF_NAMES, MOTIFS, Shape
+
+ALL = MOTIFS + DISTRACTORS
+
+
+def rooted(shape: Shape) -> nx.Graph:
+    graph = nx.Graph(shape.edges)
+    nx.set_node_attributes(graph, {node: node == 0 for node in graph}, "root")
+    return graph
+
+
+def root_colour(shape: Shape, rounds: int, *, marked: bool = True) -> str:
+    """1-WL colour of the root after some rounds, with the shape hung on a cycle of eleven nodes."""
+    graph = nx.cycle_graph(range(100, 111))
+    graph.add_edges_from(shape.edges)
+    graph.add_edge(0, 100)
+    nx.set_node_attributes(graph, {node: str(marked and node == 0) for node in graph}, "marker")
+    return nx.weisfeiler_lehman_subgraph_hashes(graph, node_attr="marker", iterations=rounds)[0][-1]
+
+
+def test_the_order_is_that_of_the_papers_target():
+    assert MOTIF_NAMES == ("triangle", "square", "star", "path", "clique", "diamond")
+
+
+@pytest.mark.parametrize("shape", ALL, ids=lambda shape: shape.name)
+def test_each_is_connected_simple_and_numbered_from_its_root(shape):
+    graph = rooted(shape)
+    assert sorted(graph) == list(range(shape.num_nodes))
+    assert nx.is_connected(graph)
+    assert graph.number_of_edges() == len(shape.edges)
+    assert nx.number_of_selfloops(graph) == 0
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(ALL, 2)), ids=lambda shape: shape.name)
+def test_no_two_are_the_same_rooted_graph(one, other):
+    same_root = nx.algorithms.isomorphism.categorical_node_match("root", None)
+    assert not nx.is_isomorphic(rooted(one), rooted(other), node_match=same_root)
+
+
+def test_the_tilted_diamond_differs_from_the_diamond_by_its_root_only():
+    shapes = {shape.name: shape for shape in ALL}
+    assert nx.is_isomorphic(rooted(shapes["diamond"]), rooted(shapes["tilted_diamond"]))
+
+
+def test_four_rounds_of_message_passing_tell_all_twelve_apart():
+    assert len({root_colour(shape, rounds=4) for shape in ALL}) == len(ALL)
+
+
+def test_three_rounds_do_not():
+    # The fourth layer of the backbone is needed: a path of four and a path of five differ only at their far end.
+    assert len({root_colour(shape, rounds=3) for shape in ALL}) < len(ALL)

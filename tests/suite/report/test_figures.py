@@ -1,0 +1,199 @@
+"""Figures draw what the records hold; what cannot be drawn is said by file and field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from mooring.suite.report.figures import (
+    calibration,
+    capacity,
+    confusion,
+    curves,
+    distance,
+    heatmaps,
+    idea,
+    motif_error,
+    scales,
+    width,
+)
+from mooring.suite.report.figures.series import series
+from mooring.suite.report.figures.style import Picture, spread
+from mooring.suite.report.groups import Group, group
+from mooring.suite.report.paper import references
+from mooring.suite.report.records import Record, RecordError, Records, load
+
+
+@pytest.fixture(scope="module")
+def records(everything: Path) -> Records:
+    return load([everything])
+
+
+@pytest.fixture(scope="module")
+def counted(records: Records) -> list[Group]:
+    return group(records.runs("two-radius", "paper"))
+
+
+def lines(figure: Figure) -> list[tuple[list[float], list[float]]]:
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].lines]
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def drawn(picture: Picture | None) -> Picture:
+    assert picture is not None
+    return picture
+
+
+def test_curves_are_means_over_seeds(counted: list[Group]) -> None:
+    picture = curves.learning_curves(counted, references())
+    label, count, _ = picture.panels
+    anchored = counted[-1]
+    expected = [
+        100 * np.mean([run.data["metrics"]["epochs"][epoch]["label"] for run in anchored.runs]) for epoch in range(23)
+    ]
+    assert any(np.allclose(y, expected) for x, y in lines(label) if len(x) == 23)
+    # Chance, the best constant count and the ceiling of a blind model are drawn at their heights.
+    assert any(y == pytest.approx([100 / 12] * 2) for _, y in lines(label))
+    assert sorted(y[0] for x, y in lines(count) if len(x) == 2) == pytest.approx([100 / 6, 100 / 3])
+    assert {"Anchored", "Cross-Attn", "VN", "MPNN", "blind ceiling 33.3", "constant 16.7"} <= set(texts(count))
+
+
+def test_seeds_that_stopped_early_shorten_the_curve(make_run: Callable[..., Any]) -> None:
+    runs = []
+    for seed, epochs in enumerate((3, 5)):
+        data = make_run("vn", seed, 0.1, 0.2, 0.02)
+        data["metrics"]["epochs"] = [{"epoch": e, "label": 0.1 * e} for e in range(epochs)]
+        runs.append(Record(Path(f"{seed}.json"), "run", data))
+    epochs, rows = curves.curves(Group("vn", "", tuple(runs)), "label")
+    assert epochs == [0, 1, 2]
+    assert rows[2] == pytest.approx([20.0, 20.0])
+
+
+def test_labels_never_overlap(counted: list[Group]) -> None:
+    for figure in curves.learning_curves(counted, references()).panels:
+        figure.draw_without_rendering()
+        boxes = sorted((Text.get_window_extent(text) for text in figure.axes[0].texts), key=lambda box: box.y0)
+        assert all(above.y0 >= below.y1 - 0.5 for below, above in pairwise(boxes))
+
+
+@pytest.mark.parametrize("places", [[0.0, 0.0, 0.0], [95.0, 99.0, 100.0], [3.0, 50.0, 51.0, 52.0]])
+def test_spread_keeps_order_gap_and_room(places: list[float]) -> None:
+    moved = spread(places, 10.0, 100.0)
+    assert all(b - a >= 10 - 1e-9 for a, b in pairwise(moved))
+    assert min(moved) >= 0
+    assert max(moved) <= 100
+
+
+def test_state_distance_is_logarithmic_and_leaves_out_models_without_a_state(counted: list[Group]) -> None:
+    (figure,) = drawn(distance.state_distance(counted)).panels
+    assert figure.axes[0].get_yscale() == "log"
+    assert "MPNN" not in texts(figure)
+    assert {"VN", "Cross-Attn", "Anchored", "rounding error"} <= set(texts(figure))
+    assert all(x[0] != 1 for x, _ in lines(figure) if len(x) == 2 and x != [0, 1])
+    assert distance.state_distance([counted[0]]) is None
+
+
+def test_heat_maps_sort_slots_into_a_diagonal(counted: list[Group]) -> None:
+    run = counted[-1].first
+    weights = heatmaps.matrix(run, "write_weights", run.items("diagnostics", "write_weights"))
+    assert not np.array_equal(weights.argmax(axis=0), np.arange(12))
+    ordered = weights[:, heatmaps.slot_order(run)]
+    assert np.array_equal(ordered.argmax(axis=0), np.arange(12))
+    mesh = drawn(heatmaps.write_weights(counted)).panels[-1].axes[0].collections[0]
+    assert np.allclose(mesh.get_array().reshape(12, 12), ordered)
+    assert len(drawn(heatmaps.read_weights(counted)).panels) == 2
+    assert len(drawn(heatmaps.anchor_weights(counted)).panels) == 1
+
+
+def test_a_broken_table_of_weights_is_named(make_run: Callable[..., Any]) -> None:
+    data = make_run("anchored", 0, 1.0, 1.0, 1.0, diagnostics={"write_weights": [[0.5, 0.5], [1.0]]})
+    item = Group("anchored", "", (Record(Path("a.json"), "run", data),))
+    with pytest.raises(RecordError, match=r"^a\.json: field 'diagnostics\.write_weights' is not a table of numbers"):
+        heatmaps.write_weights([item])
+
+
+def test_confusion_rows_are_shares(counted: list[Group]) -> None:
+    shares = drawn(confusion.count_confusion(counted)).panels[-1].axes[0].collections[0].get_array().reshape(12, 12)
+    sums = shares.sum(axis=1)
+    assert sorted(set(np.round(sums, 9))) == [0.0, 1.0]
+    # The anchored fixture is never wrong; 5, 7, 10 and 11 are no product of a base number and a scale.
+    assert [i + 1 for i in range(12) if shares[i, i] == 0] == [5, 7, 10, 11]
+
+
+def test_count_by_scale_averages_seeds(counted: list[Group]) -> None:
+    (figure,) = drawn(scales.count_by_scale(counted, references())).panels
+    assert any(y == pytest.approx([100.0, 100.0, 99.9]) for _, y in lines(figure))
+
+
+def test_capacity_line_is_the_bound(records: Records) -> None:
+    (figure,) = drawn(capacity.capacity(records.runs("two-radius-permutation"))).panels
+    bits = math.log2(math.factorial(24))
+    found = [(x, y) for x, y in lines(figure) if len(x) > 2]
+    for (x, y), each in zip(found, (1, 4, 32), strict=True):
+        assert [slots * width * each for width, slots in zip(x, y, strict=True)] == pytest.approx([bits] * len(x))
+    assert capacity.capacity(records.runs("two-radius-permutation")[:1]) is None
+
+
+def test_motif_error_and_calibration_have_a_panel_each(records: Records) -> None:
+    motifs = group(records.runs("motifs"))
+    assert len(drawn(motif_error.error_by_count(motifs)).panels) == 3
+    points = motif_error.by_count(motifs[0], "iid")
+    runs = [run.data["diagnostics"]["error_by_count"]["iid"]["log_mae"][1] for run in motifs[0].runs]
+    assert points[2] == pytest.approx(sum(runs) / 5)
+    assert len(drawn(calibration.calibration(group(records.runs("linksets")))).panels) == 4
+
+
+def test_idea_picture_says_what_the_formula_says() -> None:
+    _, anchored = idea.anchor_idea().panels
+    heights = [patch.get_height() for patch in anchored.axes[0].patches if patch.get_facecolor()[0] > 0.8]
+    # eq:anchored with all logits zero: the anchor's share is 1 / (1 + 2 r).
+    assert heights == pytest.approx([1 / 3, 1 / 5, 1 / 7])
+
+
+def test_series_of_another_length_is_refused() -> None:
+    part = {"x": [1, 2, 3], "lines": [{"label": "a", "y": [1, 2]}], "xlabel": "n", "ylabel": "t", "log": ""}
+    message = r"^v\.json: line 'a' has 2 values but x has 3\. Give one value per position\.$"
+    with pytest.raises(RecordError, match=message):
+        series("s", "S", "c", [Record(Path("v.json"), "verify", part)])
+
+
+def test_files_and_inline_drawings(tmp_path: Path) -> None:
+    picture = idea.anchor_idea()
+    assert [path.name for path in picture.write(tmp_path)] == ["idea-1.svg", "idea-2.svg"]
+    (png, _) = picture.write(tmp_path, "png")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    inline = picture.svgs()[0]
+    assert "currentColor" in inline
+    assert "<metadata>" not in inline
+    # The same records give the same bytes, so that a page in version control changes only with its numbers.
+    assert inline == idea.anchor_idea().svgs()[0]
+
+
+def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
+    # Of two learning rates the better one is drawn.
+    for model, slots, both, rate in [
+        ("anchored", 3, 0.5, 1e-3),
+        ("anchored", 3, 0.25, 1e-4),
+        ("anchored", 6, 1.0, 1e-3),
+        ("wide-vn-add", 3, 0.05, 1e-3),
+        ("wide-vn-add", 3, 0.1, 1e-4),
+    ]:
+        config = {"slots": slots, "channels": 8, "num_identifiers": 6, "learning_rate": rate}
+        made = make_run(model, 0, 1.0, both, both, task="two-radius-leaderboard", preset="width", config=config)
+        path = save(made, f"{model}-{slots}-{rate}.json")
+    runs = load([path.parent]).runs("two-radius-leaderboard", "width")
+    label, both_panel = drawn(width.by_width(runs)).panels
+    assert sorted(lines(both_panel)) == [([24], [10.0]), ([24, 48], [50.0, 100.0])]
+    assert sorted(lines(label)) == [([24], [100.0]), ([24, 48], [100.0, 100.0])]
+    assert width.by_width([]) is None

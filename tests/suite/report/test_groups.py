@@ -1,0 +1,41 @@
+"""Seeds are gathered, configurations are kept apart and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.suite.report.groups import group, usual_only
+from mooring.suite.report.records import load
+
+USUAL = {"learning_rate": 1e-4, "slots": 12}
+
+
+def test_a_changed_setting_becomes_a_row_of_its_own(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed in range(3):
+        save(make_run("vn", seed, 0.1, 0.2, 0.02, config=USUAL), f"vn{seed}.json")
+        save(make_run("anchored", seed, 1.0, 1.0, 1.0, config=USUAL), f"anchored{seed}.json")
+    save(make_run("vn", 0, 0.3, 0.2, 0.02, config=USUAL | {"learning_rate": 1e-3}), "fast.json")
+    groups = group(load([tmp_path / "records"]).runs("two-radius"))
+    assert [(item.title, item.seeds) for item in groups] == [
+        ("VN", (0, 1, 2)),
+        ("VN (learning rate 0.001)", (0,)),
+        ("Anchored Cross-Attn VN", (0, 1, 2)),
+    ]
+    assert groups[0].estimate("metrics", "best", "label").mean == pytest.approx(0.1)
+    assert [item.variant for item in usual_only(groups)] == ["", ""]
+
+
+def test_settings_on_an_axis_are_not_named(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for slots in (2, 3, 5):
+        save(make_run("vn", 0, 0.1, 0.2, 0.02, config=USUAL | {"slots": slots}), f"{slots}.json")
+    runs = load([tmp_path / "records"]).runs("two-radius")
+    assert [item.variant for item in group(runs, apart=("slots",))] == ["", "", ""]
+    assert sorted(item.variant for item in group(runs)) != ["", "", ""]

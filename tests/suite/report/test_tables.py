@@ -1,0 +1,252 @@
+"""Three renderings of one table, and numbers recomputed by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.suite.report.builders import build
+from mooring.suite.report.records import RecordError, Records, load
+from mooring.suite.report.stats import Estimate
+from mooring.suite.report.tables import Column, Table, percent, plain, show
+
+SMALL = Table(
+    "small",
+    "A < B",
+    (Column("Model", left=True), Column("F1", group="paper"), Column("Seeds")),
+    (("a|b", "0.5", "3"), ("<x> [red]", "0.25", "11")),
+    ("A note.",),
+    frozenset({(1, 1)}),
+)
+
+
+def test_markdown_is_padded_and_escaped() -> None:
+    assert SMALL.to_markdown() == (
+        "| Model     | F1 (paper) | Seeds |\n"
+        "| :-------- | ---------: | ----: |\n"
+        "| a\\|b      |        0.5 |     3 |\n"
+        "| <x> [red] |       0.25 |    11 |\n"
+        "\n"
+        "A note.\n"
+    )
+
+
+def test_html_is_escaped_and_grouped() -> None:
+    html = SMALL.to_html()
+    assert "<caption>A &lt; B</caption>" in html
+    assert '<th colspan="1" class=group>paper</th>' in html
+    assert '<td class="alarm">0.25</td>' in html
+    assert '<th scope="row" class="left">&lt;x&gt; [red]</th>' in html
+
+
+def test_text_keeps_brackets_and_every_cell() -> None:
+    text = SMALL.to_text(60)
+    assert "<x> [red]" in text
+    assert "\x1b" not in text
+    assert [line.split() for line in text.splitlines()][-1] == ["A", "note."]
+
+
+def test_estimates_as_text() -> None:
+    assert percent(Estimate(0.30349, 0.00449, 5)) == "30.3 ± 0.4"
+    assert percent(Estimate(1.0, None, 1)) == "100.0"
+    assert show(Estimate(-0.1, 0.25, 5), sign=True) == "-0.100 ± 0.250"
+    assert show(None) == plain(None) == "–"
+
+
+def test_two_radius_by_hand(save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path) -> None:
+    counts = [0.30, 0.32, 0.31]
+    for seed, count in enumerate(counts):
+        save(make_run("cross-attn", seed, 1.0, count, count), f"c{seed}.json")
+        save(make_run("anchored", seed, 1.0, 1.0, 0.99 + 0.005 * seed), f"a{seed}.json")
+    save(make_run("mpnn", 0, 0.0831, 0.1666, 0.0139), "m.json")
+    save(make_run("mine", 0, 0.5, 0.5, 0.25), "x.json")
+    table = build("two-radius", load([tmp_path / "records"]), preset="paper")
+    # s = 0.01, t(0.975, 2) = 4.3027: 4.3027 * 1.0 / sqrt(3) = 2.48 points.
+    assert round(4.3027 / math.sqrt(3), 1) == 2.5
+    assert table.rows == (
+        ("MPNN", "8.3", "16.7", "1.4", "7.8", "17.1", "1.3", "1"),
+        ("Cross-Attn VN", "100.0 ± 0.0", "31.0 ± 2.5", "31.0 ± 2.5", "100.0", "28.3", "28.3", "3"),
+        ("Anchored Cross-Attn VN", "100.0 ± 0.0", "100.0 ± 0.0", "99.5 ± 1.2", "100.0", "100.0", "100.0", "3"),
+        ("mine", "50.0", "50.0", "25.0", "–", "–", "–", "1"),
+    )
+    # Differences 69.0, 67.5, 69.0: mean 68.5, s = 0.866, half width 4.3027 * 0.5 = 2.15.
+    assert table.notes[-1] == "Anchored minus Cross-Attn on Both, paired over 3 seeds: +68.5 ± 2.2."
+    assert "8.3 / 16.7 / 1.4" in table.notes[1]
+
+
+def test_linksets_by_hand(everything: Path) -> None:
+    records = load([everything])
+    table = build("linksets", records, preset="full")
+    runs = [run for run in records.runs("linksets") if run.model == "anchored"]
+    values = [run.number("metrics", "final", "test/f1") for run in runs]
+    mean = sum(values) / 5
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 4)
+    row = next(row for row in table.rows if row[0] == "Anchored Cross-Attn VN")
+    assert row[1] == f"{mean:.3f} ± {2.776445 * spread / math.sqrt(5):.3f}"
+    assert row[-2:] == ("0.816", "5")
+    assert table.rows[-1][:2] == ("Greedy solver", "0.860")
+    assert table.notes[-1].endswith("the interval excludes zero.")
+
+
+def test_motifs_stand_beside_the_papers(everything: Path) -> None:
+    rows = {row[0]: row for row in build("motifs", load([everything]), preset="full").rows}
+    assert rows["Sum pool"][5:] == ("0.140", "0.966", "0.237", "0.892", "5")
+    splits = build("motifs-splits", load([everything]), preset="full")
+    assert [row[1] for row in splits.rows] == ["log-MAE", "exact (%)"] * 4
+
+
+def test_verify_and_audit_raise_alarms(everything: Path, tmp_path: Path, save: Callable[..., Path]) -> None:
+    records = load([everything])
+    verified = build("verify", records)
+    assert verified.alarms == frozenset()
+    assert [(row[2], row[7]) for row in verified.rows] == [("yes", "yes")] * 3
+    audit = build("audit", records)
+    ((row, column),) = audit.alarms
+    assert audit.rows[row][column] == "depends on batch mates"
+    ranges = build("audit-ranges", records)
+    assert [column.title for column in ranges.columns] == ["Module", "Cost growth"]
+    assert ranges.rows[0][1] == "linear in n; a skewed batch costs 3 times its graphs"
+    claim = {"label": "thm:x", "statement": "s", "passed": False, "instances": 2, "margin": 0.1, "margin_means": "m"}
+    save({"schema": 1, "kind": "verify", "claims": [claim | {"control": "c", "control_failed": False}]}, "verify.json")
+    failed = build("verify", load([tmp_path / "records"]))
+    assert [failed.rows[row][column] for row, column in sorted(failed.alarms)] == ["NO", "NO"]
+
+
+def test_original_keeps_configurations_apart(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    def add(name: str, size: int, slots: int, accuracy: float, seed: int = 0) -> None:
+        config = {"num_identifiers": size, "slots": slots, "channels": 64}
+        run = make_run(
+            "gcn+anchored", seed, accuracy, 0.0, 0.0, task="two-radius-original", preset="full", config=config
+        )
+        run["metrics"]["final"] = {"test/label": accuracy}
+        save(run, f"{name}.json")
+
+    add("a", 10, 8, 0.5)
+    add("b", 50, 16, 0.7)
+    add("c", 50, 16, 0.9, seed=1)
+    add("d", 50, 32, 1.0)
+    table = build("two-radius-original", load([tmp_path / "records"]), preset="full")
+    measured = [row for row in table.rows if row[1] == "measured"]
+    assert [row[:6] for row in measured] == [
+        ("GCN+Anchored", "measured", "64", "8, 16", "50.0", "80.0 ± 127.1"),
+        ("GCN+Anchored (slots 32)", "measured", "64", "32", "–", "100.0"),
+    ]
+    del_final = make_run(
+        "gcn", 0, 0.1, 0.0, 0.0, task="two-radius-original", preset="full", config={"num_identifiers": 10}
+    )
+    path = save(del_final, "e.json")
+    with pytest.raises(RecordError) as caught:
+        build("two-radius-original", load([tmp_path / "records"]), preset="full")
+    assert str(caught.value) == (
+        f"{path}: field 'metrics.final.test/label' is missing. Write the record again with `mooring run "
+        f"two-radius-original --preset full`."
+    )
+
+
+def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_seeds(
+    make_run: Make, save: Save
+) -> None:
+    rate = {"learning_rate": 1e-3}
+    for model, seed, both, config in [
+        ("anchored", 0, 0.9, rate),
+        ("anchored", 1, 1.0, rate),
+        ("vn", 0, 0.95, rate),
+        ("vn", 0, 0.3, {"learning_rate": 3e-3}),
+        ("vn", 1, 0.1, {"learning_rate": 3e-3}),
+        ("lse", 0, 0.4, rate),
+        ("lse", 0, 0.5, {"learning_rate": 3e-3}),
+    ]:
+        made = make_run(model, seed, 1.0, both, both, task="two-radius-leaderboard", preset="screen", config=config)
+        path = save(made, f"{model}-{seed}-{config['learning_rate']}.json")
+    rows = [
+        {"shape": shape, "contestant": name, "training_over_floor": time, "extra_memory": memory}
+        for shape, name, time, memory in [
+            ("1x200", "slots", 9.0, 0.5),
+            ("1x200", "zoo.anchored", 4.0, 1.5),
+            ("1x200", "zoo.lse", 6.0, 1.0),
+            ("1x2000", "zoo.anchored", 5.0, 1.25),
+            ("1x2000", "zoo.lse", None, None),
+        ]
+    ]
+    save({"schema": 1, "kind": "bench", "name": "zoo", "title": "zoo", "rows": rows, "machine": "abacus"}, "zoo.json")
+    records = load([path.parent])
+    table = build("leaderboard", records, preset="screen")
+    assert [(row[0], row[3][:4], row[-1]) for row in table.rows] == [
+        ("Anchored Cross-Attn VN", "95.0", "2"),
+        ("lse", "50.0", "1"),
+        ("VN", "20.0", "2"),
+    ]
+    costs = build("leaderboard-costs", records, preset="screen")
+    assert [(row[:5], row[-1]) for row in costs.rows] == [
+        (("Anchored Cross-Attn VN", "1.00", "1.00", "1.50", "1.25"), "0.001"),
+        (("lse", "1.50", "–", "1.00", "–"), "0.003"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("two-radios", {}, "no table 'two-radios'; did you mean 'two-radius'?"),
+        ("two-radius", {}, "table 'two-radius': option 'preset' is missing. Write preset=... after the name."),
+        ("two-radius", {"prest": "paper"}, "table 'two-radius': unknown option 'prest'; did you mean 'preset'?"),
+        (
+            "motifs",
+            {"preset": "huge"},
+            "table 'motifs': no run of motifs with preset 'huge'. Write one with `mooring run motifs --preset huge`.",
+        ),
+        (
+            "bench",
+            {"name": "x"},
+            "table 'bench': no bench record named 'x'. Write it with `mooring bench --json runs/bench/peers.json`.",
+        ),
+    ],
+)
+def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
+        build(name, load([everything]), **options)
+    assert str(caught.value) == message
+
+
+def test_html_of_every_table_parses(everything: Path) -> None:
+    class Balanced(HTMLParser):
+        open_tags: list[str]
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.open_tags.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open_tags.pop() == tag
+
+    for name, options in (
+        ("two-radius", {"preset": "paper"}),
+        ("verify", {}),
+        ("audit", {}),
+        ("bench", {"name": "peers"}),
+    ):
+        parser = Balanced()
+        parser.open_tags = []
+        parser.feed(build(name, load([everything]), **options).to_html())
+        assert parser.open_tags == []
+
+
+def test_a_fault_of_the_soak_is_an_alarm(save: Callable[..., Path], tmp_path: Path) -> None:
+    generated = dict.fromkeys(("non_finite", "order", "leak", "left_out", "oracle", "raised"), 0) | {"inputs": 1009}
+    counts = {
+        "generated": generated | {"leak": 3},
+        "kills": {"kills": 101, "different": 0},
+        "reports": {"kinds": 61, "tracebacks": 0},
+    }
+    with pytest.raises(ValueError, match="make soak"):
+        build("soak", Records(()))
+    save({"schema": 1, "kind": "soak", "seed": 5, "seconds": 120.0, "counts": counts}, "soak.json")
+    table = build("soak", load([tmp_path / "records"]))
+    assert ("generated inputs", "1,009", "another graph matters", "3") in table.rows
+    assert ("kills of a training", "101", "another record", "0") in table.rows
+    assert [table.rows[row][3] for row, _ in table.alarms] == ["3"]

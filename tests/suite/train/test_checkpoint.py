@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, _digest
+from mooring.suite.train.record import RecordError
+
+CONFIG = {"epochs": 5, "scales": [1, 2]}
+
+
+def checkpoint(epochs_done: int) -> Checkpoint:
+    generator = torch.Generator().manual_seed(epochs_done)
+    weights = {
+        "layer.weight": torch.randn(3, 5, generator=generator),
+        "half": torch.randn(7, generator=generator).bfloat16(),
+        "count": torch.tensor(epochs_done),
+        "empty": torch.empty(0, 2),
+    }
+    history = [{"epoch": epoch, "mse": math.nan, "gain": math.inf} for epoch in range(epochs_done)]
+    return Checkpoint(epochs_done, weights, weights, {"0.step": torch.tensor(2.0)}, history, 0, 1.5)
+
+
+def complain(text: str) -> None:
+    pytest.fail(f"reported: {text}")
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    store, saved = CheckpointStore(tmp_path, CONFIG), checkpoint(2)
+    store.save(saved)
+    loaded = store.load(complain)
+    assert loaded is not None
+    for group in ("weights", "best_weights", "optimizer"):
+        assert getattr(loaded, group).keys() == getattr(saved, group).keys()
+        for name, tensor in getattr(saved, group).items():
+            assert torch.equal(getattr(loaded, group)[name], tensor)
+            assert getattr(loaded, group)[name].dtype == tensor.dtype
+    assert repr(loaded.history) == repr(saved.history)
+    assert (loaded.epochs_done, loaded.selected_epoch, loaded.wall_seconds, loaded.done) == (2, 0, 1.5, False)
+
+
+def test_nothing_saved_gives_none(tmp_path: Path) -> None:
+    assert CheckpointStore(tmp_path, CONFIG).load(complain) is None
+
+
+def test_two_generations_are_kept(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, CONFIG)
+    for epoch in (1, 2, 5):
+        store.save(checkpoint(epoch))
+    assert [path.name for path in store.paths()] == ["epoch-000005.safetensors", "epoch-000002.safetensors"]
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, flip_a_bit])
+def test_a_corrupt_file_is_reported_and_the_one_before_it_used(tmp_path: Path, damage: object) -> None:
+    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store.save(checkpoint(2))
+    newest = store.save(checkpoint(3))
+    damage(newest)  # type: ignore[operator]
+    loaded = store.load(reports.append)
+    assert loaded is not None
+    assert loaded.epochs_done == 2
+    (report,) = reports
+    assert str(newest) in report
+    assert "corrupt checkpoint (" in report
+    assert report.endswith("Using the one before it, epoch-000002.safetensors.")
+    assert [path.name for path in store.paths()] == ["epoch-000002.safetensors"]
+    assert newest.with_name(newest.name + ".corrupt").exists()
+
+
+def test_with_all_corrupt_the_run_starts_anew(tmp_path: Path) -> None:
+    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    for epoch in (2, 3):
+        truncate(store.save(checkpoint(epoch)))
+    assert store.load(reports.append) is None
+    assert len(reports) == 2
+    assert reports[1].endswith("Using a new start from epoch 0.")
+
+
+def test_another_config_is_refused(tmp_path: Path) -> None:
+    CheckpointStore(tmp_path, CONFIG).save(checkpoint(2))
+    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7.*--out.*delete"):
+        CheckpointStore(tmp_path, {**CONFIG, "epochs": 7}).load(complain)
+
+
+def with_facts(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]) -> None:
+    """Write the file again with changed facts or tensors and the checksum that belongs to them."""
+    with safe_open(path, "pt") as file:
+        facts = json.loads(file.metadata()["mooring"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    changed = change(facts, tensors)
+    text = changed if isinstance(changed, str) else json.dumps(facts if changed is None else changed)
+    path.write_bytes(save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
+
+
+def drop(tensors: dict[str, torch.Tensor], group: str) -> None:
+    for name in [name for name in tensors if name.startswith(group)]:
+        del tensors[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda facts, _: facts.pop("history") and None, "other fields"),
+        (lambda facts, _: facts.update(extra=1), "other fields"),
+        (lambda facts, _: [], "other fields"),
+        (lambda facts, _: "{", "not JSON"),
+        (lambda facts, _: facts.update(epochs_done="3"), "epochs_done is '3'"),
+        (lambda facts, _: facts.update(epochs_done=True), "epochs_done is True"),
+        (lambda facts, _: facts.update(epochs_done=-3), "epochs_done is -3"),
+        (lambda facts, _: facts.update(epochs_done=math.nan), "epochs_done is nan"),
+        (lambda facts, _: facts.update(epochs_done=4), "3 rows for 4 epochs"),
+        (lambda facts, _: facts.update(epochs_done=6), "6 of 5"),
+        (lambda facts, _: facts.update(selected_epoch=3), "selected_epoch is 3"),
+        (lambda facts, _: facts.update(selected_epoch=-1), "selected_epoch is -1"),
+        (lambda facts, _: facts.update(selected_epoch=None), "selected_epoch is None"),
+        (lambda facts, _: facts.update(wall_seconds=math.nan), "wall_seconds is nan"),
+        (lambda facts, _: facts.update(wall_seconds=-1.0), "wall_seconds is -1"),
+        (lambda facts, _: facts.update(wall_seconds="long"), "wall_seconds is 'long'"),
+        (lambda facts, _: facts.update(done="yes"), "done is 'yes'"),
+        (lambda facts, _: facts.update(config=[1]), "config is"),
+        (lambda facts, _: facts.update(history={}), "history is"),
+        (lambda facts, _: facts["history"].__setitem__(1, 7), "row 1 of its history"),
+        (lambda facts, _: facts["history"].reverse(), "row 0 of its history"),
+        (lambda facts, _: facts["history"][2].update(mse="low"), "mse of epoch 2 is 'low'"),
+        (lambda _, tensors: drop(tensors, "weights/"), "no weights"),
+        (lambda _, tensors: drop(tensors, "best_weights/"), "no best_weights"),
+        (lambda _, tensors: tensors.update({"extra/x": torch.zeros(2)}), "tensors of extra"),
+        (lambda _, tensors: tensors.update({"optimizer/first": torch.zeros(2)}), "'first' is not of an optimizer"),
+    ],
+)
+def test_facts_that_make_no_sense_are_set_aside_whatever_the_checksum(
+    tmp_path: Path, change: Callable[[Any, Any], Any], reason: str
+) -> None:
+    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store.save(checkpoint(2))
+    newest = store.save(checkpoint(3))
+    with_facts(newest, change)
+    loaded = store.load(reports.append)
+    assert loaded is not None
+    assert loaded.epochs_done == 2
+    (report,) = reports
+    assert reason in report
+    assert newest.with_name(newest.name + ".corrupt").exists()
+
+
+def test_a_file_written_again_as_it_was_is_read(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, CONFIG)
+    with_facts(store.save(checkpoint(3)), lambda facts, tensors: None)
+    loaded = store.load(complain)
+    assert loaded is not None
+    assert loaded.epochs_done == 3
+
+
+def test_a_run_that_never_ends_its_last_epoch_is_set_aside(tmp_path: Path) -> None:
+    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store.save(checkpoint(5))
+    assert store.load(reports.append) is None
+    assert "5 of 5, and done is False" in reports[0]

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.suite.train import RunRequest, RunsFailed, engine, get_experiment, run_many, run_one
+from mooring.suite.train.engine_local import worker_environment
+from mooring.suite.train.progress import PROGRESS_FILE, read_progress
+
+Maker = Callable[..., RunRequest]
+
+
+class FakeJob:
+    """Ends after a few polls, in this process."""
+
+    def __init__(self, request: RunRequest, polls: int) -> None:
+        self.request = request
+        self.polls = polls
+        self.killed = False
+
+    def poll(self) -> str | None:
+        self.polls -= 1
+        if self.polls > 0:
+            return None
+        run_one(self.request)
+        return ""
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class FakeEngine:
+    capacity = 2
+
+    def __init__(self) -> None:
+        self.jobs: list[FakeJob] = []
+        self.most = 0
+
+    def start(self, request: RunRequest) -> FakeJob:
+        self.jobs.append(FakeJob(request, polls=3))
+        self.most = max(self.most, sum(job.request.devices for job in self.jobs if job.polls > 0))
+        return self.jobs[-1]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    made = FakeEngine()
+    monkeypatch.setattr(engine, "_engine", lambda name: made)
+    monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
+    return made
+
+
+@pytest.mark.parametrize(("workers", "most"), [(None, 2), (3, 3), (1, 1)])
+def test_runs_start_in_order_and_no_more_than_workers(toy: Maker, fake: FakeEngine, workers: Any, most: int) -> None:
+    requests = [toy(seed=seed, epochs=1) for seed in (4, 2, 7, 5)]
+    records = run_many(requests, workers)
+    assert [record.seed for record in records] == [4, 2, 7, 5]
+    assert [job.request for job in fake.jobs] == requests
+    assert fake.most == most
+
+
+def test_finished_runs_are_not_started(toy: Maker, fake: FakeEngine) -> None:
+    run_one(toy(seed=1, epochs=1))
+    records = run_many([toy(seed=seed, epochs=1) for seed in (0, 1)])
+    assert [job.request.seed for job in fake.jobs] == [0]
+    assert [record.seed for record in records] == [0, 1]
+
+
+def test_an_interrupt_kills_what_runs(toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_many([toy(seed=seed) for seed in range(3)])
+    assert [job.killed for job in fake.jobs] == [True, True]
+
+
+def test_all_requests_are_checked_before_any_is_started(toy: Maker, fake: FakeEngine) -> None:
+    with pytest.raises(ValueError, match="unknown field 'epoch'; did you mean 'epochs'"):
+        run_many([toy(seed=0), toy(seed=1, epoch=3)])
+    with pytest.raises(ValueError, match=r"two requests write .*linear-seed0\.json"):
+        run_many([toy(), toy()])
+    assert not fake.jobs
+
+
+@pytest.mark.parametrize("workers", [0, -2])
+def test_no_workers_at_all_are_refused(toy: Maker, fake: FakeEngine, workers: int) -> None:
+    with pytest.raises(ValueError, match=f"workers={workers}, expected 1 or more"):
+        run_many([toy()], workers)
+    assert not fake.jobs
+
+
+def test_what_a_task_needs_is_missed_once_before_any_run_starts(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_one(toy(seed=7, epochs=1))
+    needed = {"no_such_solver": "mooring[links]"}
+    monkeypatch.setattr(get_experiment("toy_experiment:Toy"), "requires", needed)
+    with pytest.raises(ImportError, match=r"^toy: needs no_such_solver, .*: pip install 'mooring\[links\]'$"):
+        run_many([toy(seed=seed, epochs=1) for seed in range(3)])
+    assert not fake.jobs
+    # A finished run needs nothing.
+    assert len(run_many([toy(seed=7, epochs=1)])) == 1
+    # The control: what is there is not missed.
+    monkeypatch.setattr(get_experiment("toy_experiment:Toy"), "requires", {"torch": "torch"})
+    assert len(run_many([toy(seed=0, epochs=1)])) == 1
+
+
+def test_link_sets_without_the_solver_are_refused(
+    tmp_path: Path, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    with pytest.raises(ImportError, match=r"^linksets: needs ortools, .*pip install 'mooring\[links\]'"):
+        run_many([RunRequest("linksets", "vn", 0, "tiny", {}, tmp_path)])
+    assert not fake.jobs
+
+
+def test_unknown_engine(toy: Maker) -> None:
+    with pytest.raises(ValueError, match="unknown engine 'slurm'; the engines are local, ray"):
+        run_many([toy()], engine="slurm")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown engine 'locale'; did you mean 'local'"):
+        run_many([toy()], engine="locale")  # type: ignore[arg-type]
+
+
+def test_a_failing_run_is_reported_and_the_others_go_on(
+    toy: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"crash_seed": 1, "epochs": 2}
+    with pytest.raises(RunsFailed, match=r"1 of 2 runs failed: toy_experiment:Toy quick linear seed 1\.") as caught:
+        run_many([toy(seed=seed, **settings) for seed in (1, 0)], workers=2)
+    ((request, reason),) = caught.value.failures
+    assert request.seed == 1
+    assert "exit code 1" in reason
+    assert reason.endswith("RuntimeError: the toy fell over")
+    assert "Traceback" not in reason
+    assert "Traceback" in (request.folder / "log.txt").read_text()
+    said = capsys.readouterr().err
+    assert "seed 1: failed: exit code 1" in said
+    assert "seed 0: finished in" in said
+    # A worker's record is the one this process would have made.
+    (record,) = caught.value.records
+    same = run_one(toy(out=tmp_path / "here", **settings))
+    assert json.dumps(record.metrics) == json.dumps(same.metrics)
+
+
+def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
+    request = toy(epochs=10_000, sleep=0.01)
+    command = [sys.executable, "-m", "mooring.suite.train.worker", request.to_json()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=worker_environment()) as worker:
+        while read_progress(request.folder / PROGRESS_FILE) is None:
+            assert worker.poll() is None
+            time.sleep(0.05)
+        assert worker.stdin is not None
+        worker.stdin.close()  # As the system does when the parent is killed.
+        assert worker.wait(timeout=10) == 1

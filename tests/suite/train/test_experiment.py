@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from toy_experiment import Toy, ToyNet
+
+from mooring.suite.train import experiment, get_experiment, list_experiments, register_experiment
+from mooring.suite.train.experiment import is_memory
+
+
+@pytest.fixture(autouse=True)
+def forget_the_toy() -> Iterator[None]:
+    yield
+    experiment.EXPERIMENTS.pop("toy", None)
+
+
+def test_a_registered_task_is_found_by_name() -> None:
+    assert register_experiment(Toy) is Toy
+    assert get_experiment("toy") is Toy
+
+
+def test_a_task_of_ones_own_is_found_by_path() -> None:
+    assert get_experiment("toy_experiment:Toy") is Toy
+    with pytest.raises(ValueError, match="toy_experiment has no 'Boy'; did you mean 'Toy'"):
+        get_experiment("toy_experiment:Boy")
+    with pytest.raises(ValueError, match="cannot import 'no_such_module'"):
+        get_experiment("no_such_module:Toy")
+    with pytest.raises(ValueError, match="toy_experiment:ToyNet is no class derived from"):
+        get_experiment("toy_experiment:ToyNet")
+
+
+def test_an_unknown_task_gets_a_suggestion() -> None:
+    register_experiment(Toy)
+    with pytest.raises(ValueError, match="unknown task 'toyy'; did you mean 'toy'"):
+        get_experiment("toyy")
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    register_experiment(Toy)
+    register_experiment(Toy)
+    with pytest.raises(ValueError, match="experiment 'toy' is already Toy"):
+        register_experiment(type("Other", (Toy,), {}))
+
+
+def test_every_task_package_is_listed_with_what_a_run_needs() -> None:
+    tasks = list_experiments()
+    for name, cls in tasks.items():
+        assert cls.name == name
+        assert cls.models
+        assert all(isinstance(preset, cls.config_type) for preset in cls.presets.values())
+    assert {module.replace("_", "-") for module in experiment._task_packages()} <= tasks.keys()
+
+
+def test_every_task_has_a_preset_of_its_own_to_begin_with() -> None:
+    usual = {name: cls.usual_preset() for name, cls in list_experiments().items()}
+    assert usual["two-radius"] == usual["motifs"] == usual["linksets"] == "quick"
+    assert usual["two-radius-leaderboard"] == usual["motifs-leaderboard"] == "screen"
+    assert all(list_experiments()[name].presets[preset] for name, preset in usual.items())
+    fallback = type("Other", (Toy,), {"presets": {"first": None, "second": None}})
+    assert fallback.usual_preset() == "first"
+
+
+def test_memory_is_what_lies_under_the_attribute() -> None:
+    names = {name for name, _ in ToyNet().named_parameters() if is_memory(name)}
+    assert names == {"memory.weight", "memory.bias"}
+    assert not is_memory("memory_norm.weight")
+    assert not is_memory("local.memory.weight")

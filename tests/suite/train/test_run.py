@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_experiment import Toy, ToyNet
+
+from mooring.suite.train import ConfigError, Monitor, Progress, Record, RecordError, RunRequest, module, run_one
+from mooring.suite.train import fit as fitting
+from mooring.suite.train.checkpoint import CheckpointStore
+from mooring.suite.train.module import NonFiniteLoss
+
+Maker = Callable[..., RunRequest]
+
+
+def comparable(record: Record) -> dict[str, Any]:
+    """The record as text by field, so that nan equals itself, without what may differ between equal runs."""
+    content = json.loads(record.to_json())
+    return {name: json.dumps(content[name]) for name in content if name not in ("wall_seconds", "git_commit")}
+
+
+@pytest.fixture
+def every_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+
+
+def test_record_holds_the_whole_story(toy: Maker) -> None:
+    record = run_one(toy(seed=2, epochs=4))
+    rows = record.metrics["epochs"]
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
+    assert [row["learning_rate"] for row in rows] == [0.05 / (1 + epoch) for epoch in range(4)]
+    assert record.selected_epoch == min(range(4), key=lambda epoch: rows[epoch]["mse"])
+    assert record.metrics["best"]["mse"] == rows[record.selected_epoch]["mse"]
+    assert rows[0]["train/loss"] > rows[0]["train/rmse"] > 0
+    assert record.metrics["final"].keys() == {"test/mse"}
+    assert record.diagnostics == {"limit": [math.inf, 1.0]}
+    assert record.parameters == {"total": 9, "memory": 2}
+    assert record.config["epochs"] == 4
+    assert record.versions["torch"] == torch.__version__
+    assert comparable(record) == comparable(Record.read(toy(seed=2, epochs=4).record_path))
+
+
+def test_same_seed_same_record_other_seed_other_record(toy: Maker, tmp_path: Path) -> None:
+    first = run_one(toy(seed=1, out=tmp_path / "a"))
+    torch.manual_seed(17)  # The caller's random state must not matter.
+    assert comparable(run_one(toy(seed=1, out=tmp_path / "b"))) == comparable(first)
+    assert run_one(toy(seed=2, out=tmp_path / "c")).metrics["final"] != first.metrics["final"]
+
+
+def test_the_callers_random_state_and_threads_are_left_alone(toy: Maker) -> None:
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    run_one(toy())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+
+
+def test_selected_weights_are_those_of_the_best_epoch(toy: Maker) -> None:
+    request = toy(seed=3, epochs=6)
+    record = run_one(request)
+    assert record.selected_epoch < 5, "the test needs an epoch after the best one"
+    experiment, net = request.experiment(), ToyNet()
+    state = CheckpointStore(request.folder, request.identity(experiment)).load(pytest.fail)
+    assert state is not None
+    net.load_state_dict(state.best_weights)
+    with torch.no_grad():
+        assert experiment.finish(net.eval())[0] == record.metrics["final"]
+        net.load_state_dict(state.weights)
+        assert experiment.finish(net)[0] != record.metrics["final"]
+
+
+def test_memory_learns_at_its_own_rate(toy: Maker) -> None:
+    groups = toy(memory_lr_scale=0.1).experiment().parameter_groups(ToyNet())
+    assert [(len(group["params"]), group["lr"]) for group in groups] == [(1, 0.05), (2, pytest.approx(0.005))]
+
+
+def test_early_stop(toy: Maker) -> None:
+    full = run_one(toy(epochs=6))
+    threshold = sorted(row["mse"] for row in full.metrics["epochs"])[2]
+    record = run_one(toy(epochs=6, stop_below=threshold, out=toy().out / "stopped"))
+    rows = record.metrics["epochs"]
+    assert len(rows) < 6
+    assert rows[-1]["mse"] < threshold
+    assert all(row["mse"] >= threshold for row in rows[:-1])
+
+
+def test_a_finished_run_is_not_run_again(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_one(toy())
+    monkeypatch.setattr(Toy, "build", lambda self: pytest.fail("built again"))
+    assert comparable(run_one(toy())) == comparable(first)
+    with pytest.raises(RecordError, match="made with devices=1, but this run asks for devices=2"):
+        run_one(toy(devices=2))
+
+
+def test_a_changed_preset_has_a_folder_of_its_own(toy: Maker) -> None:
+    plain, changed, same = toy(), toy(epochs="7"), toy(epochs=5)
+    assert plain.record_path.parent.name == "quick"
+    assert changed.record_path.parent.name == "quick,epochs=7"
+    assert changed.record_path == toy(epochs=7).record_path
+    assert same.record_path == plain.record_path
+
+
+def test_a_record_of_another_config_is_refused(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_one(toy())
+    monkeypatch.setitem(Toy.presets, "quick", dataclasses.replace(Toy.presets["quick"], epochs=7))
+    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
+        run_one(toy())
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+def test_nan_aborts_and_keeps_the_last_good_checkpoint(toy: Maker) -> None:
+    request = toy(seed=3, nan_at=2)
+    with pytest.raises(NonFiniteLoss) as caught:
+        run_one(request)
+    assert str(caught.value) == (
+        "toy: linear, seed 3: the loss is nan at epoch 2, step 0 of 3. The last good checkpoint is kept. Lower "
+        "learning_rate (0.05) or clip_norm (5.0) and run again with another --out."
+    )
+    assert not request.record_path.exists()
+    state = CheckpointStore(request.folder, request.identity(request.experiment())).load(pytest.fail)
+    assert state is not None
+    assert state.epochs_done == 2
+    assert all(tensor.isfinite().all() for tensor in state.weights.values())
+
+
+def test_a_gradient_that_is_not_finite_aborts_too(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(self: Toy, net: torch.nn.Module, batch: Any, epoch: int) -> tuple[torch.Tensor, dict[str, Any]]:
+        return (net(batch[0]).sum() * 0.0).sqrt(), {}  # Value 0, derivative 0 * inf.
+
+    monkeypatch.setattr(Toy, "loss", loss)
+    with pytest.raises(NonFiniteLoss, match="the gradient norm is nan at epoch 0, step 0 of 3"):
+        run_one(toy(clip_norm=None))
+
+
+class InterruptAfter(Monitor):
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def epoch(self, progress: Progress) -> None:
+        if progress.epochs_done == self.epochs:
+            raise InterruptedError
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_resume_repeats_the_uninterrupted_run(toy: Maker, tmp_path: Path, epochs: int) -> None:
+    reference = run_one(toy(out=tmp_path / "whole"))
+    with pytest.raises(InterruptedError):
+        run_one(toy(), InterruptAfter(epochs))
+    assert comparable(run_one(toy())) == comparable(reference)
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize("forgotten", ["restore_optimizer", "seed_torch"])
+def test_resume_needs_all_of_the_state(
+    toy: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
+    reference = run_one(toy(out=tmp_path / "whole"))
+    with pytest.raises(InterruptedError):
+        run_one(toy(), InterruptAfter(2))
+    monkeypatch.setattr(module, forgotten, lambda *arguments: None)
+    assert comparable(run_one(toy()))["metrics"] != comparable(reference)["metrics"]
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+def test_resume_after_a_truncated_checkpoint(toy: Maker, tmp_path: Path) -> None:
+    reference = run_one(toy(out=tmp_path / "whole"))
+    request = toy()
+    run_one(request)
+    request.record_path.unlink()
+    newest = max(request.folder.glob("epoch-*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:100])
+    with pytest.warns(UserWarning, match=r"epoch-000005\.safetensors: corrupt checkpoint"):
+        record = run_one(request)
+    assert comparable(record) == comparable(reference)
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+def test_wall_seconds_add_up_over_resumes(toy: Maker) -> None:
+    request = toy(epochs=3, sleep=0.02)
+    run_one(request)
+    request.record_path.unlink()
+    max(request.folder.glob("epoch-*.safetensors")).unlink()
+    # Three epochs of three steps: two from the checkpoint, one run anew.
+    assert run_one(request).wall_seconds >= 9 * 0.02
+
+
+def test_a_checkpoint_of_other_code_is_refused(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = toy()
+    run_one(request)
+    request.record_path.unlink()
+    monkeypatch.setattr(Toy, "build", lambda self: torch.nn.Linear(3, 2))
+    with pytest.raises(RecordError, match=r"does not fit the network(?s:.*)delete the folder to start over"):
+        run_one(request)
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    from filelock import FileLock
+
+    monkeypatch.setattr("mooring.suite.train.run.LOCK_SECONDS", 0.05)
+    request = toy()
+    request.folder.mkdir(parents=True)
+    with FileLock(request.folder / "lock"), pytest.raises(RecordError, match="another process is training this run"):
+        run_one(request)
+    run_one(request)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preset": "quack"}, "toy: unknown preset 'quack'; did you mean 'quick'?"),
+        ({"model": "cubic"}, "toy: unknown model 'cubic'; the models are linear."),
+        ({"overrides": {"epochs": "0"}}, "toy 'quick': epochs=0, expected 1 or more."),
+        ({"overrides": {"global_lr": "1"}}, "toy 'quick': unknown field 'global_lr'; did you mean 'memory_lr_scale'?"),
+        ({"devices": 0}, "toy 'quick': devices=0, expected 1 or more."),
+    ],
+)
+def test_bad_requests_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    fields = {"task": "toy_experiment:Toy", "model": "linear", "seed": 0, "preset": "quick", "out": tmp_path, **change}
+    with pytest.raises(ValueError, match=r"^toy") as caught:
+        run_one(RunRequest(**fields))
+    assert str(caught.value) == message
+    assert isinstance(caught.value, ConfigError) or "model" in change
+    assert not list(tmp_path.iterdir())
+
+
+def test_selection_needs_its_metric(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "select", ("accuracy", "max"))
+    with pytest.raises(KeyError, match="selects by 'accuracy', which evaluate does not return"):
+        run_one(toy())
+
+
+@pytest.mark.parametrize(
+    ("direction", "new", "old", "better"),
+    [
+        ("max", 2.0, 1.0, True),
+        ("max", 1.0, 1.0, False),
+        ("min", 2.0, 1.0, False),
+        ("min", 1.0, 2.0, True),
+        ("max", math.nan, 1.0, False),
+        ("max", 1.0, math.nan, True),
+        ("min", math.nan, math.nan, False),
+    ],
+)
+def test_improves(
+    toy: Maker, monkeypatch: pytest.MonkeyPatch, direction: str, new: float, old: float, better: bool
+) -> None:
+    monkeypatch.setattr(Toy, "select", ("mse", direction))
+    assert fitting.improves(toy().experiment(), {"mse": new}, {"mse": old}) is better
+    assert fitting.improves(toy().experiment(), {"mse": new}, None)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from mooring.suite.train import Progress, Record, RunRequest, view
+from mooring.suite.train.view import LiveView, PlainView, View, make_view
+
+HALF = Progress(3, 6, {"epoch": 2, "train/loss": 9.0, "learning_rate": 0.1, "mse": 0.25}, 83.0)
+RECORD = Record("toy", "linear", 0, "quick", {}, {"best": {"mse": 0.125}, "final": {}, "epochs": [{}] * 6}, 4, {}, 61.0)
+
+
+@pytest.fixture
+def make(toy: Callable[..., RunRequest]) -> Callable[[bool], View]:
+    def maker(terminal: bool) -> View:
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
+        return make_view(["linear seed 0", "linear seed 1"], [toy().experiment()] * 2, console)
+
+    return maker
+
+
+def said(made: View) -> str:
+    assert isinstance(made.console.file, io.StringIO)
+    return made.console.file.getvalue()
+
+
+def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(False)
+    assert isinstance(made, PlainView)
+    with made:
+        made.started(0)
+        made.progress(0, HALF)
+        made.tick()
+        assert said(made) == "", "progress is not printed before its time"
+        monkeypatch.setattr(view, "PLAIN_SECONDS", 0.0)
+        made.tick()
+        assert said(made) == "linear seed 0: epoch 3/6  mse 0.25  1 min 23 s left\n"
+        made.finished(0, RECORD)
+        made.failed(1, "exit code 1; [red]no markup[/red]")
+        made.tick()
+    assert said(made).splitlines()[1:] == [
+        "linear seed 0: finished in 1 min 01 s; epoch 5 selected: mse 0.125",
+        "linear seed 1: failed: exit code 1; [red]no markup[/red]",
+    ]
+
+
+def test_a_note_is_printed_once(make: Callable[[bool], View]) -> None:
+    with make(False) as made:
+        for _ in range(2):
+            made.progress(0, Progress(1, 6, notes=("a corrupt checkpoint",)))
+    assert said(made) == "linear seed 0: a corrupt checkpoint\n"
+
+
+def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], View]) -> None:
+    made = make(True)
+    assert isinstance(made, LiveView)
+    with made:
+        made.started(0)
+        made.progress(0, HALF)
+        plain = Console(file=io.StringIO(), width=120)
+        plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    table = plain.file.getvalue()
+    for text in ("linear seed 0", "3/6", "mse 0.25", "1 min 23 s", "1 waiting"):
+        assert text in table
+    assert "linear seed 1" not in table
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int) -> None:
+    name = "two-radius-leaderboard screen my_module:CountedMean seed 11"
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    made = LiveView([name], [toy().experiment()], console)
+    made.started(0)
+    made.progress(0, Progress(103, 206, {"mse": 0.1234, "count": 0.4321, "both": 0.9876, "label": 0.5432}, 4839.0))
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    text = plain.file.getvalue()
+    assert "…" not in text
+    for word in ("103/206", "0.1234", "0.4321", "0.9876", "0.5432", "80", "39"):
+        assert word in text.split(), text
+    # A name longer than its column is folded, letter for letter.
+    assert Counter(name.replace(" ", "")) <= Counter(text)

@@ -1,0 +1,150 @@
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mooring.suite.two_radius.data import CENTRE, CountedTask, TwoRadiusBatch, stream
+
+FULL = CountedTask(num_identifiers=5, max_base_count=3, scales=(1, 2, 7), num_centres=2, rendering="full")
+COLLAPSED = replace(FULL, rendering="collapsed")
+BOTH = pytest.mark.parametrize("task", [FULL, COLLAPSED], ids=["full", "collapsed"])
+
+
+def table(batch: TwoRadiusBatch, graph: int) -> dict[tuple[int, int], int]:
+    """(identifier, label) -> number of source copies in one graph."""
+    mask = batch.sources & (batch.batch == graph)
+    counts: dict[tuple[int, int], int] = {}
+    for i, label, copies in zip(batch.identifier[mask], batch.label[mask], batch.multiplicity[mask], strict=True):
+        counts[int(i), int(label)] = counts.get((int(i), int(label)), 0) + int(copies)
+    return counts
+
+
+@BOTH
+def test_targets_answer_what_the_sources_hold(task: CountedTask) -> None:
+    batch = task.batch(11, stream(0, "train"))
+    y_label, y_count = batch.y_label.view(33, 5), batch.y_count.view(33, 5)
+    target_identifier = batch.identifier[batch.targets].view(33, 5)
+    for graph in range(33):
+        answers = zip(target_identifier[graph], y_label[graph], y_count[graph], strict=True)
+        assert table(batch, graph) == {(int(i), int(label)): int(count) for i, label, count in answers}
+
+
+@BOTH
+def test_graphs_of_one_assignment_differ_in_scale_only(task: CountedTask) -> None:
+    batch = task.batch(3, stream(0, "train"))
+    assert batch.scale.tolist() == [1, 2, 7] * 3
+    for base in range(3):
+        once = table(batch, 3 * base)
+        assert len(once) == len({label for _, label in once}) == 5
+        for s, scale in enumerate((1, 2, 7)):
+            assert table(batch, 3 * base + s) == {kind: scale * count for kind, count in once.items()}
+
+
+def test_full_rendering_gives_every_copy_a_node_and_collapsed_none() -> None:
+    full, collapsed = FULL.batch(3, stream(0, "train")), COLLAPSED.batch(3, stream(0, "train"))
+    assert full.multiplicity.eq(1).all()
+    assert int(full.sources.sum()) == int(full.y_count.sum())
+    assert int(collapsed.sources.sum()) == 9 * 5
+    assert int(collapsed.multiplicity[collapsed.sources].sum()) == int(full.sources.sum())
+    assert collapsed.multiplicity[~collapsed.sources].eq(1).all()
+
+
+def test_renderings_of_one_stream_ask_the_same_questions_in_the_same_order() -> None:
+    full, collapsed = FULL.batch(3, stream(0, "train")), COLLAPSED.batch(3, stream(0, "train"))
+    assert torch.equal(full.identifier[full.targets], collapsed.identifier[collapsed.targets])
+    assert torch.equal(full.y_label, collapsed.y_label)
+    assert torch.equal(full.y_count, collapsed.y_count)
+
+
+@BOTH
+def test_degrees(task: CountedTask) -> None:
+    batch = task.batch(3, stream(0, "train"))
+    degree = torch.zeros(batch.num_nodes).index_add(0, batch.edge_index[1], torch.ones(batch.edge_index.size(1)))
+    assert degree[batch.sources].eq(0).all()
+    assert degree[batch.targets].eq(2).all()
+    num_sources = torch.bincount(batch.batch[batch.sources])
+    centre = batch.role == CENTRE
+    assert torch.equal(degree[centre].long(), num_sources[batch.batch[centre]])
+
+
+@BOTH
+def test_only_sources_carry_labels(task: CountedTask) -> None:
+    batch = task.batch(3, stream(0, "train"))
+    assert batch.label[~batch.sources].eq(task.labels).all()
+    assert batch.label[batch.sources].lt(task.labels).all()
+
+
+@BOTH
+def test_orders_are_shuffled_in_every_graph(task: CountedTask) -> None:
+    batch = task.batch(31, stream(0, "train"))
+    targets = batch.identifier[batch.targets].view(-1, 5)
+    assert len({tuple(row) for row in targets.tolist()}) > 40
+    sources = [tuple(batch.identifier[batch.sources & (batch.batch == g)].tolist()) for g in range(93)]
+    assert len(set(sources)) > 40
+    assert sum(list(order) == sorted(order) for order in sources) < 10
+
+
+@given(seed=st.integers(0, 2**40), epoch=st.integers(0, 300), step=st.integers(0, 100))
+@settings(max_examples=20, deadline=None)
+def test_pure_in_the_key(seed: int, epoch: int, step: int) -> None:
+    one, two, other = (FULL.batch(2, stream(seed, "train", epoch, step + offset)) for offset in (0, 0, 1))
+    for field in fields(TwoRadiusBatch):
+        value = getattr(one, field.name)
+        same = torch.equal(value, getattr(two, field.name)) if isinstance(value, Tensor) else True
+        assert same, field.name
+    assert not torch.equal(one.y_label, other.y_label) or not torch.equal(one.y_count, other.y_count)
+
+
+def test_paper_setting_is_the_default() -> None:
+    batch = CountedTask().batch(32, stream(0, "train"))
+    assert batch.num_graphs == 96
+    assert CountedTask().counts == 12
+    largest = int(torch.bincount(batch.batch).max())
+    assert largest <= 157
+    assert set(batch.y_count.tolist()) == {1, 2, 3, 4, 6, 8, 9, 12}
+
+
+def test_base_counts_and_labels_are_uniform() -> None:
+    batch = CountedTask(scales=(1,), rendering="collapsed").batch(2003, stream(0, "train"))
+    frequency = torch.bincount(batch.y_count, minlength=5)[1:] / batch.y_count.numel()
+    torch.testing.assert_close(frequency, torch.full((4,), 0.25), atol=0.01, rtol=0)
+    of_first = batch.y_label[batch.identifier[batch.targets] == 0]
+    torch.testing.assert_close(torch.bincount(of_first) / 2003, torch.full((12,), 1 / 12), atol=0.025, rtol=0)
+
+
+def test_independent_labels_may_repeat_and_be_fewer() -> None:
+    task = CountedTask(num_identifiers=7, num_labels=3, distinct_labels=False)
+    batch = task.batch(5, stream(0, "train"))
+    assert set(batch.y_label.tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"scales": (1, 2, 4), "num_counts": 12},
+            "two-radius: base count 4 at scale 4 gives 16, above num_counts=12. Raise num_counts or drop a scale.",
+        ),
+        (
+            {"num_labels": 10},
+            "two-radius: 12 identifiers need as many distinct labels, but num_labels=10. "
+            "Raise num_labels or set distinct_labels=False.",
+        ),
+        ({"num_identifiers": 0}, "two-radius: num_identifiers=0, expected at least 1."),
+        ({"num_centres": 0}, "two-radius: num_centres=0, expected at least 1."),
+        ({"max_base_count": -1}, "two-radius: max_base_count=-1, expected at least 1."),
+        ({"scales": ()}, "two-radius: scales=(), expected one or more scales of at least 1."),
+        ({"scales": (0, 2)}, "two-radius: scales=(0, 2), expected one or more scales of at least 1."),
+        ({"scales": (2, 2)}, "two-radius: scales=(2, 2) names a scale twice. Drop the repetition."),
+        ({"num_labels": 0, "distinct_labels": False}, "two-radius: num_labels=0, expected at least 1."),
+        ({"rendering": "padded"}, "two-radius: rendering='padded', expected 'full' or 'collapsed'."),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        CountedTask(**settings)
+    assert str(error.value) == message
