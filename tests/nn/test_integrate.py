@@ -90,21 +90,21 @@ class Renamed(ResidualAdd):
     """Leaves the call as it is."""
 
 
-def change(integrate: nn.Module, *, absorbed: bool = True) -> Tensor:
+def change(integrate: nn.Module, *, folded: bool = True) -> Tensor:
     torch.manual_seed(0)
     module = slots(integrate=integrate).double()
     assert module.read is not None
-    module.write.absorbed = module.read.absorbed = absorbed
+    module.write.folded = module.read.folded = folded
     x = torch.randn(NODES, CHANNELS).double()
     return module(x).detach() - x
 
 
-@pytest.mark.parametrize("absorbed", [True, False])
-def test_what_a_subclass_makes_of_the_residual_is_called(absorbed: bool) -> None:
-    usual = change(ResidualAdd(CHANNELS), absorbed=absorbed)
+@pytest.mark.parametrize("folded", [True, False])
+def test_what_a_subclass_makes_of_the_residual_is_called(folded: bool) -> None:
+    usual = change(ResidualAdd(CHANNELS), folded=folded)
     assert float(usual.abs().max()) > 1e-3
-    assert_close(change(Renamed(CHANNELS), absorbed=absorbed), usual)
-    assert_close(change(Doubled(CHANNELS), absorbed=absorbed), 2.0 * usual)
+    assert_close(change(Renamed(CHANNELS), folded=folded), usual)
+    assert_close(change(Doubled(CHANNELS), folded=folded), 2.0 * usual)
 
 
 def test_hooks_and_a_forward_of_its_own_are_called() -> None:

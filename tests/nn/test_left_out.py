@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Tensor]] = {
 }
 WAY = pytest.mark.parametrize("way", WAYS)
 HELD = pytest.mark.parametrize("held", [float("nan"), float("inf")])
-ORDER = pytest.mark.parametrize("absorbed", [True, False], ids=["absorbed", "plain"])
+ORDER = pytest.mark.parametrize("folded", [True, False], ids=["folded", "plain"])
 
 Run = Callable[[dict[str, Tensor]], list[Tensor]]
 
@@ -59,10 +59,10 @@ def assert_no_influence(module: nn.Module, run: Run, given: dict[str, Tensor], h
             assert_close(one, other)
 
 
-def force(module: nn.Module, absorbed: bool) -> nn.Module:
+def force(module: nn.Module, folded: bool) -> nn.Module:
     for part in module.modules():
         if isinstance(part, SlotWrite | SlotRead):
-            part.absorbed = absorbed
+            part.folded = folded
     return module
 
 
@@ -71,9 +71,9 @@ def force(module: nn.Module, absorbed: bool) -> nn.Module:
 @WAY
 @pytest.mark.parametrize("reads", [True, False], ids=["reads", "does not read"])
 @pytest.mark.parametrize("name", NAMES)
-def test_of_a_virtual_node(name: str, reads: bool, way: str, held: float, absorbed: bool) -> None:
+def test_of_a_virtual_node(name: str, reads: bool, way: str, held: float, folded: bool) -> None:
     """A node that may read but holds nothing to ask with comes back unchanged as well."""
-    module, given = force(build(name), absorbed), inputs(BATCH, name)
+    module, given = force(build(name), folded), inputs(BATCH, name)
     masks = WAYS[way] if reads else {**WAYS[way], "targets": KEPT}
 
     def run(leaves: dict[str, Tensor]) -> list[Tensor]:
@@ -95,7 +95,7 @@ def test_of_the_memory_that_is_shown(name: str, way: str, held: float) -> None:
     def run(leaves: dict[str, Tensor]) -> list[Tensor]:
         _, memory = module(**leaves, batch=INDEX, num_graphs=4, targets=KEPT, return_state=True, **WAYS[way])
         assert not bool(memory.write_weights[OUT].any())
-        shown = [memory.state.content, memory.content, memory.write_weights]
+        shown = [memory.state.content, memory.slots, memory.write_weights]
         if memory.read_weights is not None:
             assert not bool(memory.read_weights[OUT].any())
             shown.append(memory.read_weights)
@@ -108,10 +108,10 @@ def test_of_the_memory_that_is_shown(name: str, way: str, held: float) -> None:
 @HELD
 @WAY
 @pytest.mark.parametrize("addressed", [True, False])
-def test_of_a_write(addressed: bool, way: str, held: float, absorbed: bool) -> None:
+def test_of_a_write(addressed: bool, way: str, held: float, folded: bool) -> None:
     torch.manual_seed(0)
     addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS) if addressed else None
-    module = force(SlotWrite(CHANNELS, SLOTS, HEADS, addresses=addresses).double(), absorbed)
+    module = force(SlotWrite(CHANNELS, SLOTS, HEADS, addresses=addresses).double(), folded)
 
     def run(leaves: dict[str, Tensor]) -> list[Tensor]:
         state = module(**leaves, batch=INDEX, num_graphs=4, **WAYS[way])
@@ -124,10 +124,10 @@ def test_of_a_write(addressed: bool, way: str, held: float, absorbed: bool) -> N
 @HELD
 @pytest.mark.parametrize("addressed", [True, False])
 @pytest.mark.parametrize("residual", [True, False])
-def test_of_a_read(addressed: bool, residual: bool, held: float, absorbed: bool) -> None:
+def test_of_a_read(addressed: bool, residual: bool, held: float, folded: bool) -> None:
     torch.manual_seed(0)
     addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS) if addressed else None
-    module = force(SlotRead(CHANNELS, SLOTS, HEADS, addresses=addresses).double(), absorbed)
+    module = force(SlotRead(CHANNELS, SLOTS, HEADS, addresses=addresses).double(), folded)
     memory = BATCH.randn(4, SLOTS, CHANNELS, salt=9)
     gain = BATCH.randn(CHANNELS, salt=8) if residual else None
 

@@ -23,7 +23,7 @@ def read(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotRead:
 
 
 @given(ragged(3), st.booleans(), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
-def test_absorbed_equals_plain_on_values_and_all_gradients(
+def test_folded_equals_plain_on_values_and_all_gradients(
     batch: Ragged, addressed: bool, masked: bool, dtype: torch.dtype
 ) -> None:
     module = read(addressed, dtype)
@@ -31,8 +31,8 @@ def test_absorbed_equals_plain_on_values_and_all_gradients(
     targets = batch.mask() if masked else None
     address = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype) if addressed else None
 
-    def run(absorbed: bool, x: Tensor, memory: Tensor, *parameters: Tensor) -> Tensor:
-        module.absorbed = absorbed
+    def run(folded: bool, x: Tensor, memory: Tensor, *parameters: Tensor) -> Tensor:
+        module.folded = folded
         call = dict(zip(names, parameters, strict=True))
         return functional_call(module, call, (x, memory, batch.index()), {"address": address, "targets": targets})
 

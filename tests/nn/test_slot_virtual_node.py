@@ -18,16 +18,16 @@ BATCH = Ragged((5, 0, 7, 1), False, seed=1)
 
 
 @given(ragged(3), st.sampled_from(SLOTTED), st.booleans())
-def test_absorbed_equals_plain_on_values_and_all_gradients(batch: Ragged, name: str, masked: bool) -> None:
+def test_folded_equals_plain_on_values_and_all_gradients(batch: Ragged, name: str, masked: bool) -> None:
     module = build(name)
     names = [key for key, _ in module.named_parameters()]
     masks = {"sources": batch.mask(salt=4), "targets": batch.mask(salt=5)} if masked else {}
     address = inputs(batch, name).get("address")
 
-    def run(absorbed: bool, x: Tensor, *parameters: Tensor) -> Tensor:
+    def run(folded: bool, x: Tensor, *parameters: Tensor) -> Tensor:
         for part in (module.write, module.read):
             if part is not None:
-                part.absorbed = absorbed
+                part.folded = folded
         kwargs = {"address": address, "num_graphs": batch.num_graphs, **masks}
         return functional_call(module, dict(zip(names, parameters, strict=True)), (x, batch.index()), kwargs)
 
@@ -46,7 +46,7 @@ def test_memory_shows_what_happened(name: str) -> None:
     count = module.slots
     assert memory.state.content.shape == (5, count, HEADS, CHANNELS // HEADS)
     assert memory.state.log_mass.shape == (5, count, HEADS)
-    assert memory.content.shape == (5, count, CHANNELS)
+    assert memory.slots.shape == (5, count, CHANNELS)
     assert memory.write_weights.shape == (BATCH.num_nodes, count, HEADS)
     assert not bool(memory.write_weights[~sources].any())
     written = torch.zeros(5, count, HEADS).double().index_add(0, BATCH.index(), memory.write_weights)
@@ -82,7 +82,7 @@ def test_weights_with_multiplicities_still_sum_to_one() -> None:
 def test_slots_start_different_and_stay_so() -> None:
     """``copies`` of one state would be equal; slots are private from the first step."""
     _, memory = slots()(torch.randn(7, CHANNELS), return_state=True)
-    gaps = torch.pdist(memory.content[0].detach())
+    gaps = torch.pdist(memory.slots[0].detach())
     assert float(gaps.min()) > 1e-2
 
 
@@ -103,13 +103,13 @@ def test_the_memory_is_the_equations_by_hand(anchored: bool) -> None:
     if anchored:
         assert len(update.anchor_logit.unique()) == SLOTS * HEADS, "every slot and head has an anchor of its own"
         expected = expected + update.mass_mlp((1 + (log_mass - update.anchor_logit).exp()).log())
-    assert_close(memory.content, expected)
+    assert_close(memory.slots, expected)
 
 
 def test_with_addresses_the_memory_has_no_slot_states_to_add() -> None:
     module = build("addressed")
     _, memory = module(**inputs(BATCH, "addressed"), batch=BATCH.index(), return_state=True)
-    assert_close(memory.content, module.update(memory.state))
+    assert_close(memory.slots, module.update(memory.state))
 
 
 def test_merge_makes_two_parts_one_memory() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from mooring.nn import Addresses, SlotWrite
-from mooring.nn.slot_write import folds_scores
+from mooring.nn.fold import folds_keys
 from mooring.ops import SlotState, reference
 from support import Ragged, assert_close, assert_same, ragged, tile_sizes
 
@@ -24,7 +24,7 @@ def write(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotWrite:
 
 
 @given(ragged(3), st.booleans(), st.booleans(), st.sampled_from(DTYPES))
-def test_absorbed_equals_plain_on_values_and_all_gradients(
+def test_folded_equals_plain_on_values_and_all_gradients(
     batch: Ragged, addressed: bool, masked: bool, dtype: torch.dtype
 ) -> None:
     module = write(addressed, dtype)
@@ -32,8 +32,8 @@ def test_absorbed_equals_plain_on_values_and_all_gradients(
     sources = batch.mask() if masked else None
     address = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype) if addressed else None
 
-    def run(absorbed: bool, x: Tensor, *parameters: Tensor) -> SlotState:
-        module.absorbed = absorbed
+    def run(folded: bool, x: Tensor, *parameters: Tensor) -> SlotState:
+        module.folded = folded
         kwargs = {"address": address, "sources": sources, "num_graphs": batch.num_graphs}
         return functional_call(module, dict(zip(names, parameters, strict=True)), (x, batch.index()), kwargs)
 
@@ -60,13 +60,13 @@ def test_equals_the_equations_by_the_oracle() -> None:
 )
 def test_the_cheaper_order_is_chosen(slots: int, heads: int, channels: int, folded: bool) -> None:
     """Multiplications a node: ``2 M h c`` folded, ``2 c c + 2 M c`` projected."""
-    assert folds_scores(slots, heads, channels) is folded
+    assert folds_keys(slots, heads, channels) is folded
     assert (2 * slots * heads * channels <= 2 * channels**2 + 2 * slots * channels) is folded
     module = SlotWrite(channels, slots, heads)
     _, key = module.score_parts(torch.zeros(3, channels), None)
     assert key.size(1) == (1 if folded else heads)
-    assert module.folds(slots * heads, 1) is folded
-    assert not module.folds(slots * heads - 1, 1)
+    assert module._folds_values(slots * heads, 1) is folded
+    assert not module._folds_values(slots * heads - 1, 1)
 
 
 def test_a_missing_address_is_named() -> None:

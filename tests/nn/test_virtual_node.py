@@ -32,7 +32,7 @@ def test_the_state_is_the_papers() -> None:
     module, x = build("sum"), Ragged((7,), True, seed=1).randn(7, CHANNELS)
     out, memory = module(x, return_state=True)
     z = module.state + module.update(module.state + x.sum(dim=0))
-    assert_close(memory.content[0], z)
+    assert_close(memory.slots[0], z)
     hidden = torch.nn.functional.gelu(module.lin_node(x) + module.lin_state(z))
     assert_close(out, x + 0.2 * module.lin_out(hidden))
 
@@ -49,7 +49,7 @@ def test_clones_stay_equal_after_training() -> None:
     assert bool(module.state.any()), "the states were trained"
     _, memory = module(x, index, return_state=True)
     assert_close(module.state[1], module.state[0])
-    assert_close(memory.content[:, 2], memory.content[:, 0])
+    assert_close(memory.slots[:, 2], memory.slots[:, 0])
 
 
 def test_clones_that_start_apart_do_not_stay_equal() -> None:
@@ -57,7 +57,7 @@ def test_clones_that_start_apart_do_not_stay_equal() -> None:
     module = VirtualNode(CHANNELS, copies=3)
     torch.nn.init.normal_(module.state)
     _, memory = module(torch.randn(11, CHANNELS), return_state=True)
-    assert not torch.allclose(memory.content[:, 2], memory.content[:, 0])
+    assert not torch.allclose(memory.slots[:, 2], memory.slots[:, 0])
 
 
 @pytest.mark.parametrize("pool", ["mean", "sum", "max"])

@@ -27,8 +27,8 @@ READ_FORMS: dict[str, tuple[int, bool, bool]] = {
     "own heads": (HEADS, False, False),
     "own heads, shared keys": (HEADS, True, False),
     "shared query": (1, False, False),
-    "absorbed": (1, False, True),
-    "absorbed, shared keys": (1, True, True),
+    "folded": (1, False, True),
+    "folded, shared keys": (1, True, True),
     "own heads, summed": (HEADS, False, True),
 }
 WEIGHTS = ("none", "finite", "some -inf", "all -inf")

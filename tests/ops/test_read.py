@@ -74,7 +74,7 @@ def test_gradcheck(form: str, tile: tuple[int, int, int]) -> None:
 
 @DTYPES
 @TILES
-@pytest.mark.parametrize("form", ["absorbed", "absorbed, shared keys"])
+@pytest.mark.parametrize("form", ["folded", "folded, shared keys"])
 @pytest.mark.parametrize("masked", [False, True], ids=["all read", "some read"])
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
 def test_residual_is_the_query_and_its_context(
@@ -107,7 +107,7 @@ def test_without_index_all_nodes_read_the_one_graph() -> None:
 def test_shapes_are_nodes_heads_dim() -> None:
     batch = Ragged((4, 7), True, seed=2)
     assert ops.read(*read_inputs(batch, "own heads"), batch.index()).shape == (11, HEADS, VDIM)
-    assert ops.read(*read_inputs(batch, "absorbed"), batch.index(), sum_heads=True).shape == (11, 1, VDIM)
+    assert ops.read(*read_inputs(batch, "folded"), batch.index(), sum_heads=True).shape == (11, 1, VDIM)
 
 
 @FORMS

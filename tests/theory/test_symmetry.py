@@ -21,8 +21,8 @@ def test_copies_of_the_librarys_virtual_node_are_clones() -> None:
         module.state.copy_(torch.randn(8))
     x = torch.randn(7, 8, dtype=torch.float64)
     _, memory = module(x, return_state=True)
-    torch.testing.assert_close(memory.content, memory.content[:, :1].expand_as(memory.content))
+    torch.testing.assert_close(memory.slots, memory.slots[:, :1].expand_as(memory.slots))
     with torch.no_grad():
         module.state[0, 0] += 1.0
     _, memory = module(x, return_state=True)
-    assert (memory.content - memory.content[:, :1]).abs().max() > 1e-3
+    assert (memory.slots - memory.slots[:, :1]).abs().max() > 1e-3

@@ -148,8 +148,8 @@ def test_the_memory_can_be_looked_at(name: str, spec: zoo.MemorySpec) -> None:
     if name in ("transformer", "performer"):
         assert memory is None
     else:
-        assert memory.content.size(0) == 3  # type: ignore[attr-defined]
-        assert_finite(memory.content)  # type: ignore[attr-defined]
+        assert memory.slots.size(0) == 3  # type: ignore[attr-defined]
+        assert_finite(memory.slots)  # type: ignore[attr-defined]
 
 
 @EVERY

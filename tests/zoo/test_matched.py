@@ -56,6 +56,6 @@ def test_the_added_mlp_sees_targets_only_and_one_at_a_time() -> None:
     assert torch.equal(out[~targets], given.x[~targets])
     inside = given.to(module.module, targets=targets)
     assert_close(out[targets], (inside + module.lin_out(torch.nn.functional.gelu(module.lin_in(inside))))[targets])
-    assert memory.content.size(0) == 3  # type: ignore[attr-defined]
+    assert memory.slots.size(0) == 3  # type: ignore[attr-defined]
     module.reset_parameters()
     assert not torch.allclose(given.to(module), out)

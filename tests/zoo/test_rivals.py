@@ -125,7 +125,7 @@ def test_more_rounds_of_slot_attention_change_the_slots() -> None:
 
 def test_wide_state_is_as_wide_as_all_slots() -> None:
     memory = call().to(build("wide-vn-film"), return_state=True)[1]
-    assert memory.content.shape == (3, 1, SPEC.slots * SPEC.channels)  # type: ignore[attr-defined]
+    assert memory.slots.shape == (3, 1, SPEC.slots * SPEC.channels)  # type: ignore[attr-defined]
 
 
 def test_the_added_broadcast_is_separable_and_the_others_are_not() -> None:
@@ -143,7 +143,7 @@ def test_the_added_broadcast_is_separable_and_the_others_are_not() -> None:
 def test_clones_stay_equal_and_independent_ones_do_not() -> None:
     given = call()
     clones, independent = (
-        given.to(build(name), return_state=True)[1].content.detach()  # type: ignore[attr-defined]
+        given.to(build(name), return_state=True)[1].slots.detach()  # type: ignore[attr-defined]
         for name in ("vn-clones", "vn-independent")
     )
     assert_close(clones, clones[:, :1].expand_as(clones))

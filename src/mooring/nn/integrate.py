@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.checks import check_finite, check_width, check_width_or_none
+from mooring.nn.fold import is_plain
 from mooring.ops import checks
 from mooring.ops.checks import check_count
 
@@ -102,6 +103,8 @@ class SlotFiLM(nn.Module):
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)
         node, film = self.lin_node, self.lin_film
+        if not is_plain(node, film):
+            return modulate(x, film(nn.functional.gelu(node(x) + context)))
         dtype = node.weight.dtype
         with torch.autocast(x.device.type, enabled=False):
             out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)

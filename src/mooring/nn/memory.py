@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,20 +16,34 @@ class SlotMemory(NamedTuple):
 
     Args:
         state: the two statistics of the write, ``[graphs, slots, heads, dim]`` and ``[graphs, slots, heads]``.
-        content: the slots as the nodes read them, ``[graphs, slots, channels]``.
+        slots: the slots as the nodes read them, ``[graphs, slots, channels]``.
         anchor_weight: the private anchors' share of the softmax, ``[graphs, slots, heads]``.
         write_weights: attention of slots to nodes, ``[nodes, slots, heads]``; zero for nodes that do not write.
         read_weights: attention of nodes to slots, ``[nodes, slots, heads]``; zero for nodes that do not read.
     """
 
     state: SlotState
-    content: Tensor
+    slots: Tensor
     anchor_weight: Tensor | None = None
     write_weights: Tensor | None = None
     read_weights: Tensor | None = None
+
+    @property
+    def content(self) -> Tensor:
+        """Former name of :attr:`slots`."""
+        warnings.warn("SlotMemory.content is called SlotMemory.slots now.", DeprecationWarning, stacklevel=2)
+        return self.slots
+
+    def __repr__(self) -> str:
+        """Shapes instead of numbers."""
+        graphs, slots, channels = self.slots.shape
+        extras = [
+            name for name in ("anchor_weight", "write_weights", "read_weights") if getattr(self, name) is not None
+        ]
+        return f"{type(self).__name__}({graphs} graphs, {slots} slots, {channels} channels; {', '.join(extras)})"
 
     def of_graphs(self, spread: Callable[[Tensor], Tensor]) -> SlotMemory:
         """The same memory with ``spread`` applied to everything that has one row per graph."""
         anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
         state = SlotState(*map(spread, self.state))
-        return self._replace(state=state, content=spread(self.content), anchor_weight=anchor)
+        return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)

@@ -19,8 +19,8 @@ from mooring.nn.checks import (
     check_width,
     check_width_or_none,
 )
+from mooring.nn.fold import folds_values, is_plain
 from mooring.nn.part import hide
-from mooring.nn.slot_write import absorbs
 from mooring.ops import Plan, checks
 
 
@@ -64,7 +64,7 @@ class SlotRead(nn.Module):
         self.heads = heads
         self.temperature = temperature
         self.slots = slots
-        self.absorbed: bool | None = None  # by cost; True or False forces an order
+        self.folded: bool | None = None  # by cost; True or False forces an order
         self.addresses = addresses
         if addresses is None:
             self.lin_query = nn.Linear(channels, channels, bias=False)
@@ -93,19 +93,16 @@ class SlotRead(nn.Module):
         A node that is no target gets zero, or itself with ``gain``, and has no influence on any gradient.
         """
         self._check(x, memory, batch, address, targets)
-        absorbed = self.folds(x.size(0), memory.size(0))
-        # Absorbed, the nodes meet the op alone, which skips those that do not read.
-        seen = x if absorbed else hide(x, targets)
-        query, key = self.score_parts(seen, memory, address, absorbed=absorbed)
+        folded = self._folds(x.size(0), memory.size(0))
+        # Folded, the nodes meet the op alone, which skips those that do not read.
+        seen = x if folded else hide(x, targets)
+        query, key = self.score_parts(seen, memory, address, folded=folded)
         value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
-        weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
-        if not absorbed:
+        if not folded:
             context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
-            # Autocast would halve the node itself too.
-            if gain is not None and targets is None and not torch.is_autocast_enabled(x.device.type):
-                return torch.addmm(x, context, weight.t())
-            product = hide(context @ weight.t(), targets)
-            return product if gain is None else x + product
+            product = hide(self.lin_out(context), targets)
+            return product if gain is None else torch.addcmul(x, product, gain)
+        weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
         value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).transpose(0, 1))
         # Queries by address are not the nodes themselves.
         residual = gain is not None and self.addresses is None
@@ -130,14 +127,16 @@ class SlotRead(nn.Module):
                 f"slots={memory.size(1)}, or pass the memory of a write and an update with as many."
             )
 
-    def folds(self, num_nodes: int, num_graphs: int) -> bool:
+    def _folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""
-        if self.absorbed is not None:
-            return self.absorbed
-        return absorbs(self.slots, self.heads, self.channels, num_nodes, num_graphs)
+        if not is_plain(self.lin_out) or (self.addresses is None and not is_plain(self.lin_query)):
+            return False
+        if self.folded is not None:
+            return self.folded
+        return folds_values(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
     def score_parts(
-        self, x: Tensor, memory: Tensor, address: Tensor | None, *, absorbed: bool = True
+        self, x: Tensor, memory: Tensor, address: Tensor | None, *, folded: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
         if self.addresses is not None:
@@ -146,7 +145,7 @@ class SlotRead(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory) * scale).unflatten(-1, (heads, dim))
-        if absorbed:
+        if is_plain(self.lin_query) if folded is None else folded:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
             return x.unsqueeze(1), ops.map_heads(key, weight.transpose(1, 2))
         return self.lin_query(x).unflatten(-1, (heads, dim)), key

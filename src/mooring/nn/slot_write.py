@@ -11,28 +11,10 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.addresses import Addresses
 from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_positive
+from mooring.nn.fold import folds_keys, folds_values, is_plain
 from mooring.nn.part import hide, writers
 from mooring.ops import SlotState
 from mooring.ops.plan import Plan, make_plan
-
-
-def folds_scores(slots: int, heads: int, channels: int) -> bool:
-    """Whether folding a projection of the nodes into the slots saves arithmetic.
-
-    Folded, a node costs ``slots * heads * channels``; projected, ``channels * channels`` and then ``slots * channels``.
-    """
-    return slots * (heads - 1) <= channels
-
-
-def absorbs(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
-    """Whether to fold projections into what each graph's slots hold.
-
-    That makes ``slots * heads`` full-width rows of a graph, which pays only where it has as many nodes. Inside a
-    compiled graph the number of graphs is not known, and the arithmetic alone decides.
-    """
-    if not folds_scores(slots, heads, channels):
-        return False
-    return torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
 
 
 class SlotWrite(nn.Module):
@@ -45,9 +27,10 @@ class SlotWrite(nn.Module):
 
     Paper: ``eq:slotread`` up to the output projection; with ``addresses``, the controlled routing of ``app:protocol``.
 
-    Where it is cheaper the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` (see
-    :func:`folds_scores`) and :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :func:`absorbs`), so that no
-    ``nodes x channels x channels`` product is formed. All orders give the same numbers.
+    Where it is cheaper the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and
+    :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :mod:`mooring.nn.fold`), so that no
+    ``nodes x channels x channels`` product is formed. A projection that is not a plain ``nn.Linear`` (an adapter, one
+    with hooks, a quantised one) is always called.
 
     Args:
         channels: width of the node features.
@@ -81,7 +64,7 @@ class SlotWrite(nn.Module):
         self.heads = heads
         self.temperature = temperature
         self.slots = slots
-        self.absorbed: bool | None = None  # by cost; True or False forces an order
+        self.folded: bool | None = None  # by cost; True or False forces an order
         self.addresses = addresses
         if addresses is None:
             self.slot = nn.Parameter(torch.empty(slots, channels))
@@ -112,34 +95,42 @@ class SlotWrite(nn.Module):
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
         check_address(type(self).__name__, address, x, self.address_channels)
         plan = make_plan(type(self).__name__, batch, None, x.size(0), num_graphs, device=x.device)
-        absorbed = self.folds(x.size(0), plan.num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
-        query, key = self.score_parts(x, address, absorbed=self.absorbed)
+        query, key = self.score_parts(x, address)
         heads, dim = self.heads, self.channels // self.heads
-        if absorbed:
+        folded = self._folds_values(x.size(0), plan.num_graphs)
+        if folded:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
             value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
         state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes)
-        if not absorbed:
+        if not folded:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
         return SlotState(ops.map_heads(state.content.to(weight.dtype), weight), state.log_mass)
 
-    def folds(self, num_nodes: int, num_graphs: int) -> bool:
-        """Whether this batch is written with the value projection folded into the slots."""
-        if self.absorbed is not None:
-            return self.absorbed
-        return absorbs(self.slots, self.heads, self.channels, num_nodes, num_graphs)
+    def _folds_keys(self) -> bool:
+        """Whether the key projection is folded into the queries."""
+        if not is_plain(self.lin_key):
+            return False
+        return folds_keys(self.slots, self.heads, self.channels) if self.folded is None else self.folded
+
+    def _folds_values(self, num_nodes: int, num_graphs: int) -> bool:
+        """Whether the value projection of this batch is folded into the slots."""
+        if not is_plain(self.lin_value):
+            return False
+        if self.folded is not None:
+            return self.folded
+        return folds_values(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
     @property
     def address_channels(self) -> int | None:
         """Width of the addresses; None where content does the routing."""
         return None if self.addresses is None else self.addresses.address_channels
 
-    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:
+    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
         """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
         if self.addresses is not None:
             assert address is not None, "checked by forward"
@@ -147,7 +138,7 @@ class SlotWrite(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot) * scale).unflatten(-1, (heads, dim))
-        if folds_scores(self.slots, self.heads, self.channels) if absorbed is None else absorbed:
+        if self._folds_keys():
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return torch.einsum("mhd,hdc->mhc", query, weight), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))

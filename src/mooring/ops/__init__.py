@@ -3,6 +3,8 @@
 Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
+import warnings
+
 from mooring.ops.backend import current_backend, use_backend
 from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
@@ -12,6 +14,14 @@ from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, merge, softplus_odds
 from mooring.ops.stream import NodeChunk, write_stream
 from mooring.ops.write import write, write_weights
+
+
+def __getattr__(name: str) -> object:
+    if name == "log_surprise":
+        warnings.warn("ops.log_surprise is called ops.softplus_odds now.", DeprecationWarning, stacklevel=2)
+        return softplus_odds
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "NodeChunk",

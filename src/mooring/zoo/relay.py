@@ -34,7 +34,7 @@ class RelayRead(SlotRead):
             addresses=addresses,
         )
         # The self-loop has one logit per head, so heads cannot share a query.
-        self.absorbed = False
+        self.folded = False
         self.lin_self = nn.Linear(spec.channels, spec.heads)
 
     def reset_parameters(self) -> None:
@@ -43,9 +43,9 @@ class RelayRead(SlotRead):
             self.lin_self.reset_parameters()
 
     def score_parts(
-        self, x: Tensor, memory: Tensor, address: Tensor | None, *, absorbed: bool = False
+        self, x: Tensor, memory: Tensor, address: Tensor | None, *, folded: bool | None = False
     ) -> tuple[Tensor, Tensor]:
-        query, key = super().score_parts(x, memory, address, absorbed=False)
+        query, key = super().score_parts(x, memory, address, folded=False)
         query = torch.cat([query.expand(-1, self.heads, -1), self.lin_self(x).unsqueeze(-1)], dim=-1)
         return query, with_itself(key if key.dim() == 4 else key.unsqueeze(0))
 

@@ -29,10 +29,10 @@ class SlotSoftmaxWrite(SlotWrite):
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
         # A node's scores are needed for all slots at once, so nothing can be folded into the slots.
-        self.absorbed = False
+        self.folded = False
 
-    def score_parts(self, x: Tensor, address: Tensor | None, *, absorbed: bool | None = None) -> tuple[Tensor, Tensor]:
-        query, key = super().score_parts(x, address, absorbed=False)
+    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
+        query, key = super().score_parts(x, address)
         return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 
 

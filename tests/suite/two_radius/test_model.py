@@ -129,5 +129,5 @@ def test_memory_is_handed_out_when_asked_for() -> None:
     batch = FULL.batch(2, stream(0, "train"))
     net = network("anchored")
     assert net(batch).memory is None
-    assert net(batch, return_state=True).memory.content.shape == (6, 5, 32)
+    assert net(batch, return_state=True).memory.slots.shape == (6, 5, 32)
     torch.testing.assert_close(net(batch).label, net(batch, return_state=True).label)

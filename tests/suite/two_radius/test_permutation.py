@@ -33,7 +33,7 @@ def test_width_and_slots_are_those_of_the_config() -> None:
     net = experiment.build()
     assert isinstance(net, TwoRadiusNet)
     memory = net(experiment.train_batch(0, 0), return_state=True).memory
-    assert memory.content.shape == (7, 3, 8)
+    assert memory.slots.shape == (7, 3, 8)
     assert net.identifier.weight.shape == (6, 12)
 
 

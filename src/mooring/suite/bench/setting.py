@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mooring.nn.slot_write import folds_scores
+from mooring.nn.fold import folds_keys
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,4 @@ class Setting:
     @property
     def folded(self) -> bool:
         """Whether projections folded into the slots are the cheaper order."""
-        return folds_scores(self.slots, self.heads, self.dim)
+        return folds_keys(self.slots, self.heads, self.dim)

@@ -1,0 +1,35 @@
+"""When a projection is folded into the slots instead of applied to every node. All orders give the same numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def folds_keys(slots: int, heads: int, channels: int) -> bool:
+    """Whether folding the keys' projection into the slots' queries saves arithmetic.
+
+    Folded, a node costs ``slots * heads * channels``; projected, ``channels * channels`` and then ``slots * channels``.
+    """
+    return slots * (heads - 1) <= channels
+
+
+def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
+    """Whether to fold projections into what each graph's slots hold.
+
+    That makes ``slots * heads`` full-width rows per graph, which pays only where a graph has as many nodes. Inside a
+    compiled graph the number of graphs is not known, and the arithmetic alone decides.
+    """
+    if not folds_keys(slots, heads, channels):
+        return False
+    return torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
+
+
+def is_plain(*projections: nn.Module) -> bool:
+    """Whether these are linear maps and nothing else: only their weights matter, and they need not be called.
+
+    An adapter, a hook, a parametrisation or a quantised layer does something when it is called, so it must be.
+    """
+    return all(type(one) is nn.Linear and not any(getattr(one, name) for name in _HOOKS) for one in projections)
