@@ -1,10 +1,10 @@
-# mypy: allow-untyped-defs
+# mypy: disable-error-code=no-untyped-def
 """How programs find their nodes: each graph is cut into chunks of at most ``CHUNK`` nodes.
 
-The chunks of graph ``g`` are numbered from ``ptr[g] // CHUNK + g``. That leaves room for ``ceil(size / CHUNK)`` of them,
-whatever the sizes, so no prefix sum is needed and ``num_nodes // CHUNK + num_graphs + 1`` programs cover every batch.
-Numbers without nodes are idle, at most one per graph. Nodes behind ``ptr[-1]`` are left out; they come as a graph
-number ``num_graphs``, so that their outputs can be set to zero.
+The chunks of graph ``g`` are numbered from ``ptr[g] // CHUNK + g``. That leaves room for ``ceil(size / CHUNK)`` of
+them, whatever the sizes, so no prefix sum is needed and ``num_nodes // CHUNK + num_graphs + 1`` programs cover every
+batch. Numbers without nodes are idle, at most one per graph. Nodes behind ``ptr[-1]`` are left out; they come as a
+graph of their own, number ``num_graphs``, so that their outputs can be set to zero.
 
 A graph in one chunk is finished by its program. The chunks of a larger graph leave partial sums for a second kernel:
 chunk ``c`` of graph ``g`` at row ``c - g`` of a scratch tensor, the graph's last chunk ``half`` rows further down,

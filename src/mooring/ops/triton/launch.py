@@ -1,8 +1,8 @@
-"""What all launchers share: block sizes from shapes alone, precision, checks, and the one place that starts a kernel."""
+"""What all launchers share: block sizes from shapes alone, precision, checks, and the start of a kernel."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,11 +10,34 @@ from torch import Tensor
 from mooring.ops.checks import check_device, short
 from mooring.ops.triton import language
 
-# Nodes and rows (slots, or slots of several heads) in one tile; fewer where they are wide.
-NODES = 64
+
+class Limits(NamedTuple):
+    """What one program holds at a time: nodes, and numbers (rows x width) of a tile of nodes and of a tile of rows."""
+
+    nodes: int
+    node_numbers: int
+    row_numbers: int
+
+
+class Blocks(NamedTuple):
+    """Sizes of the tiles of one launch."""
+
+    nodes: int
+    rows: int
+    num_warps: int
+    num_stages: int
+
+
+# (one TF32 product, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three
+# TF32 products need about twice the registers of one, and so do IEEE ones.
+LIMITS = {
+    (True, False): Limits(64, 4096, 8192),
+    (True, True): Limits(32, 4096, 8192),
+    (False, False): Limits(32, 4096, 4096),
+    (False, True): Limits(32, 2048, 2048),
+}
+# Rows (slots, or slots of several heads) in one tile.
 ROWS = 64
-# Numbers in one tile: what 128 threads can hold a few of.
-TILE = 4096
 # Nodes in one chunk. Small enough to occupy a GPU, large enough that partial states cost little.
 CHUNKS = (128, 1024)
 # Programs that share the sum of a write's query gradients; each leaves one partial sum.
@@ -27,9 +50,9 @@ COUNT = 16
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def run(kernel: Any, grid: tuple[int, ...], *, num_warps: int, **arguments: Any) -> None:
-    """Start one kernel: the only launch of ours."""
-    kernel[grid](**arguments, num_warps=num_warps)
+def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
+    """Start one kernel; every launch of ours comes through here."""
+    kernel[grid](**arguments)
 
 
 def padded(width: int) -> int:
@@ -37,12 +60,16 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def node_block(dim: int, width: int) -> int:
-    return max(16, min(NODES, TILE // padded(max(dim, width))))
-
-
-def row_block(rows: int, dim: int, width: int) -> int:
-    return min(padded(rows), max(16, min(ROWS, 2 * TILE // padded(max(dim, width)))))
+def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
+    """Tiles from shapes and precision alone, so that no launch waits for a measurement."""
+    limits = LIMITS[precision == "tf32", backward]
+    widest = padded(max(dim, width))
+    return Blocks(
+        nodes=max(16, min(limits.nodes, limits.node_numbers // widest)),
+        rows=max(16, min(ROWS, limits.row_numbers // widest)),
+        num_warps=8 if widest >= 64 else 4,
+        num_stages=1 if backward else 2,
+    )
 
 
 def chunk_size(num_nodes: int) -> int:
@@ -56,17 +83,13 @@ def num_chunks(num_nodes: int, num_graphs: int, chunk: int) -> int:
     return num_nodes // chunk + num_graphs + 1
 
 
-def warps(dim: int, width: int) -> int:
-    return 8 if padded(max(dim, width)) >= 128 else 4
-
-
-def precision(dtype: torch.dtype) -> str:
+def precision_of(*tensors: Tensor | None) -> str:
     """How tiles are multiplied.
 
     Half inputs are exact in TF32. For float32 ``torch.get_float32_matmul_precision()`` decides: ``"highest"`` is IEEE
     arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one.
     """
-    if dtype in HALVES:
+    if all(tensor is None or tensor.dtype in HALVES for tensor in tensors):
         return "tf32"
     return {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
 
@@ -83,8 +106,8 @@ def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors
     check_device(who, ptr=ptr, order=order, **tensors)
     if not (ptr.is_cuda or language.interpreted()):
         raise ValueError(
-            f"{who}: tensors are on {ptr.device} but Triton needs a GPU. Move them to one, use another back end, or set "
-            "TRITON_INTERPRET=1 before Triton is imported."
+            f"{who}: tensors are on {ptr.device} but Triton needs a GPU. Move them to one, use another back end, or "
+            "set TRITON_INTERPRET=1 before Triton is imported."
         )
     for name, ids in (("ptr", ptr), ("order", order)):
         if ids is not None and (ids.dtype != torch.long or not ids.is_contiguous()):

@@ -24,14 +24,10 @@ def read_forward(
     """The context of every node; see :mod:`mooring.ops.triton`. One launch, two where heads are summed afterwards."""
     launch.check("read_forward", ptr, order, query.size(0), query=query, key=key, value=value)
     inputs = _fold(query, key, value, ptr, order, sum_heads)
-    parts, slots, dim, width = (inputs[name] for name in ("parts", "slots", "dim", "width"))
-    context = query.new_empty(query.size(0), parts, width, dtype=torch.float32)
-    nodes = launch.node_block(dim, width)
-    grid = (launch.num_chunks(query.size(0), value.size(0), nodes), parts)
-    launch.run(
-        read_kernels.read_context, grid, **inputs, **_tiles(inputs), context=context, NODES=nodes,
-        SLOTS=launch.row_block(slots, dim, width), RESIDUAL=residual,
-    )  # fmt: skip
+    parts, tiles = inputs["parts"], _tiles(inputs, backward=False)
+    context = query.new_empty(query.size(0), parts, value.size(-1), dtype=torch.float32)
+    grid = (launch.num_chunks(query.size(0), value.size(0), tiles["NODES"]), parts)
+    launch.run(read_kernels.read_context, grid, **inputs, **tiles, context=context, RESIDUAL=residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and parts > 1 else context
 
 
@@ -52,14 +48,13 @@ def read_backward(
     slots, parts, groups, dim, width = (inputs[name] for name in ("slots", "parts", "groups", "dim", "width"))
     (num_graphs, _, heads, _), num_nodes = value.shape, query.size(0)
     inputs["slope"] = grad_context.expand(-1, parts, -1).contiguous()
-    blocks = {**_tiles(inputs), "NODES": launch.node_block(dim, width), "RESIDUAL": residual}
+    tiles = {**_tiles(inputs, backward=True), "RESIDUAL": residual}
     # Whole heads side by side where they fit into one tile, else blocks of each head's slots.
-    slot_room, group_room = _power(slots), _power(groups)
-    fits = max(16, slot_room * group_room) <= launch.row_block(launch.ROWS, dim, width)
+    group_room = _power(groups)
+    slot_room = max(_power(slots), 16 // group_room)
+    fits = slot_room * group_room <= launch.blocks(tiles["PRECISION"], dim, width, backward=True).rows
     if fits:
-        slot_room = max(slot_room, 16 // group_room)
-    else:
-        slot_room, group_room = launch.row_block(slots, dim, width), 1
+        tiles["SLOTS"] = slot_room
     chunk = launch.chunk_size(num_nodes)
     half = num_nodes // chunk + 1
     own_key = key.dtype if key.size(0) == num_graphs else torch.float32
@@ -71,20 +66,22 @@ def read_backward(
     }
     grad_query = query.new_empty(num_nodes, parts, dim, dtype=query.dtype if parts == query.size(1) else torch.float32)
     statistics = {
-        name: None if fits else query.new_empty(num_nodes, heads, dtype=torch.float32) for name in ("log_mass", "offset")
+        name: None if fits else query.new_empty(num_nodes, heads, dtype=torch.float32)
+        for name in ("log_mass", "offset")
     }
     inputs |= {"grad_query": grad_query, **statistics}
     if not fits:
-        grid = (launch.num_chunks(num_nodes, num_graphs, blocks["NODES"]), parts)
-        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **blocks, SLOTS=slot_room)
-    row_blocks = 1 if fits else groups * -(-slots // slot_room)
+        grid = (launch.num_chunks(num_nodes, num_graphs, tiles["NODES"]), parts)
+        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **tiles)
+    row_blocks = 1 if fits else groups * -(-slots // tiles["SLOTS"])
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,
-        **outputs, **blocks, half=half, CHUNK=chunk, GROUPS=group_room, SLOTS=slot_room, ALL_SLOTS=fits,
+        **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=group_room if fits else 1, ALL_SLOTS=fits,
     )  # fmt: skip
     launch.run(
         read_grad_kernels.merge_sums, (num_graphs, slots * heads), **outputs, ptr=ptr, half=half, cells=slots * heads,
-        dim=dim, width=width, CHUNK=chunk, COUNT=launch.COUNT, DIM=padded(dim), WIDTH=padded(width), num_warps=4,
+        dim=dim, width=width, CHUNK=chunk, COUNT=launch.COUNT, DIM=padded(dim), WIDTH=padded(width),
+        num_warps=4, num_stages=2,
     )  # fmt: skip
     grad_key = outputs["grad_key"]
     if key.size(0) != num_graphs:
@@ -112,14 +109,15 @@ def _fold(
     }  # fmt: skip
 
 
-def _tiles(inputs: dict[str, Any]) -> dict[str, Any]:
+def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
     dim, width = inputs["dim"], inputs["width"]
+    precision = launch.precision_of(inputs["query"], inputs["key"], inputs["value"])
+    blocks = launch.blocks(precision, dim, width, backward=backward)
     return {
-        "DIM": padded(dim),
-        "WIDTH": padded(width),
-        "PRECISION": launch.precision(inputs["query"].dtype),
-        "num_warps": launch.warps(dim, width),
-    }
+        "SLOTS": min(padded(inputs["slots"]), blocks.rows), "NODES": blocks.nodes, "DIM": padded(dim),
+        "WIDTH": padded(width), "PRECISION": precision,
+        "num_warps": blocks.num_warps, "num_stages": blocks.num_stages,
+    }  # fmt: skip
 
 
 def _power(count: int) -> int:

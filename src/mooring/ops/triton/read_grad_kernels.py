@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs
+# mypy: disable-error-code=no-untyped-def
 r"""Kernels of the read's backward: scores are recomputed, sums are taken in a fixed order.
 
 With :math:`\rho_m = \operatorname{softmax}_m(q_j^\top k_m)` and the slope :math:`g_j` of the context:
@@ -11,7 +11,16 @@ With :math:`\rho_m = \operatorname{softmax}_m(q_j^\top k_m)` and the slope :math
 
 from __future__ import annotations
 
-from mooring.ops.triton.chunks import chunks_of, find_chunk, find_nodes, finite, load_tile, of_known, scratch_row, store_tile
+from mooring.ops.triton.chunks import (
+    chunks_of,
+    find_chunk,
+    find_nodes,
+    finite,
+    load_tile,
+    of_known,
+    scratch_row,
+    store_tile,
+)
 from mooring.ops.triton.language import jit, tl
 from mooring.ops.triton.read_kernels import load_slots, score_slots
 
@@ -30,7 +39,8 @@ def segment_slopes(scores, along, NODES: tl.constexpr, GROUPS: tl.constexpr, SLO
 
 @jit
 def read_rows(
-    query, key, value, ptr, order, slope, log_mass, offset, grad_query, grad_key, grad_value, partial_key, partial_value,
+    query, key, value, ptr, order, slope, log_mass, offset,
+    grad_query, grad_key, grad_value, partial_key, partial_value,
     num_nodes, num_graphs, half, slots, parts, groups, dim, width,
     query_node, query_part, key_graph, key_slot, key_head, value_graph, value_slot, value_head,
     CHUNK: tl.constexpr, NODES: tl.constexpr, GROUPS: tl.constexpr, SLOTS: tl.constexpr,
@@ -38,9 +48,9 @@ def read_rows(
 ):  # fmt: skip
     """Gradients of a block of keys and values, summed over the nodes of one chunk; placed as the states of a write.
 
-    With ``ALL_SLOTS`` the block holds every slot of the part's ``groups``, one segment for each, and the gradients of the
-    queries are made on the way. Otherwise it holds slots of one head (``GROUPS`` is one), and the softmax is finished
-    with ``log_mass`` and ``offset`` ``[nodes, heads]`` of :func:`read_nodes`.
+    With ``ALL_SLOTS`` the block holds every slot of the part's ``groups``, one segment for each, and the gradients of
+    the queries are made on the way. Otherwise it holds slots of one head (``GROUPS`` is one), and the softmax is
+    finished with ``log_mass`` and ``offset`` ``[nodes, heads]`` of :func:`read_nodes`.
     """
     chunk, part = tl.program_id(0), tl.program_id(1)
     if ALL_SLOTS:
@@ -57,9 +67,7 @@ def read_rows(
     if start < stop:
         known_ok = slot_ok & (slot < of_known(graph, num_graphs, slots))
         keys = load_slots(key, graph, slot, known_ok, head, key_graph, key_slot, key_head, dim, DIM)
-        values = load_slots(
-            value, graph, slot, known_ok, head, value_graph, value_slot, value_head, width, WIDTH
-        )
+        values = load_slots(value, graph, slot, known_ok, head, value_graph, value_slot, value_head, width, WIDTH)
         grad_keys = tl.zeros((GROUPS * SLOTS, DIM), tl.float32)
         grad_values = tl.zeros((GROUPS * SLOTS, WIDTH), tl.float32)
         for at in range(start, stop, NODES):

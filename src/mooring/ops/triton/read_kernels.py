@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs
+# mypy: disable-error-code=no-untyped-def
 """Kernels of the read. Tiles of scores are ``[NODES, SLOTS]``; all arithmetic is float32.
 
 A program has one part of the heads: a single head, or ``groups`` heads that share a query and whose contexts are summed
@@ -57,7 +57,16 @@ def read_context(
                     key, graph, slot, slot < known_slots, part + group, key_graph, key_slot, key_head, dim, DIM
                 )
                 values = load_slots(
-                    value, graph, slot, slot < known_slots, part + group, value_graph, value_slot, value_head, width, WIDTH
+                    value,
+                    graph,
+                    slot,
+                    slot < known_slots,
+                    part + group,
+                    value_graph,
+                    value_slot,
+                    value_head,
+                    width,
+                    WIDTH,
                 )
                 scores = score_slots(queries, keys, slot_ok, PRECISION)
                 new_top = tl.maximum(top, tl.max(scores, axis=1))

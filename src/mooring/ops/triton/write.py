@@ -23,20 +23,25 @@ def write_forward(
     launch.check("write_forward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, width, num_graphs = inputs["rows"], inputs["parts"], inputs["width"], inputs["num_graphs"]
-    blocks = _blocks(inputs)
+    blocks = _tiles(inputs, backward=False)
     chunk = launch.chunk_size(key.size(0))
     half = key.size(0) // chunk + 1
-    state = [_room(key, num_graphs, rows, parts, width), _room(key, num_graphs, rows, parts)]
-    partial = [_room(key, 2 * half, rows, parts, width), _room(key, 2 * half, rows, parts)]
-    outputs = dict(zip(("content", "log_mass", "partial_content", "partial_log_mass"), state + partial, strict=True))
+    outputs = {
+        "content": _room(key, num_graphs, rows, parts, width),
+        "log_mass": _room(key, num_graphs, rows, parts),
+        "partial_total": _room(key, 2 * half, rows, parts, width),
+        "partial_mass": _room(key, 2 * half, rows, parts),
+        "partial_top": _room(key, 2 * half, rows, parts),
+    }
     grid = (launch.num_chunks(key.size(0), num_graphs, chunk), parts, -(-rows // blocks["ROWS"]))
     launch.run(write_kernels.write_chunks, grid, **inputs, **outputs, **blocks, half=half, CHUNK=chunk)
     launch.run(
         write_kernels.merge_states, (num_graphs, rows * parts), **outputs, ptr=ptr, half=half, cells=rows * parts,
-        width=width, CHUNK=chunk, COUNT=launch.COUNT, WIDTH=padded(width), num_warps=4,
+        width=width, CHUNK=chunk, COUNT=launch.COUNT, WIDTH=padded(width), num_warps=4, num_stages=2,
     )  # fmt: skip
     slots, heads = query.shape[:2]
-    return state[0].view(num_graphs, slots, heads, width), state[1].view(num_graphs, slots, heads)
+    content, log_mass = outputs["content"], outputs["log_mass"]
+    return content.view(num_graphs, slots, heads, width), log_mass.view(num_graphs, slots, heads)
 
 
 def write_backward(
@@ -54,17 +59,18 @@ def write_backward(
     """Gradients of query, key, value and log_weight. Two launches, one more for many rows and for each shared input."""
     launch.check("write_backward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
-    rows, parts, dim, width = (inputs[name] for name in ("rows", "parts", "dim", "width"))
+    rows, parts, dim = inputs["rows"], inputs["parts"], inputs["dim"]
     inputs |= {"content": content, "log_mass": log_mass}
     inputs |= {"grad_content": grad_content.contiguous(), "grad_log_mass": grad_log_mass.contiguous()}
-    blocks = _blocks(inputs)
+    blocks = _tiles(inputs, backward=True)
     row_blocks = -(-rows // blocks["ROWS"])
     chunk = launch.chunk_size(key.size(0))
     chunks = launch.num_chunks(key.size(0), inputs["num_graphs"], chunk)
     programs = max(1, min(chunks, launch.PROGRAMS // (parts * row_blocks)))
     grad_query = _room(key, programs, rows, parts, dim)
-    outputs = {
-        "grad_key": _of_nodes(key, parts),
+    grad_key = _of_nodes(key, parts)
+    outputs: dict[str, Tensor | None] = {
+        "grad_key": grad_key,
         "grad_value": None if value is None else _of_nodes(value, parts),
         "grad_log_weight": None if log_weight is None else _of_weights(log_weight, parts),
     }
@@ -77,9 +83,9 @@ def write_backward(
         launch.run(write_grad_kernels.write_nodes, grid, **inputs, **outputs, **blocks)
     return (
         grad_query.sum(dim=0).view(query.shape).to(query.dtype),
-        _summed(outputs["grad_key"], key),
-        _summed(outputs["grad_value"], value),
-        _summed(outputs["grad_log_weight"], log_weight),
+        _summed(grad_key, key),
+        None if value is None else _summed(outputs["grad_value"], value),
+        None if log_weight is None else _summed(outputs["grad_log_weight"], log_weight),
     )
 
 
@@ -110,16 +116,15 @@ def _fold(
     }  # fmt: skip
 
 
-def _blocks(inputs: dict[str, Any]) -> dict[str, Any]:
-    rows, dim, width = inputs["rows"], inputs["dim"], inputs["width"]
+def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
+    dim, width = inputs["dim"], inputs["width"]
+    precision = launch.precision_of(inputs["query"], inputs["key"], inputs["value"])
+    blocks = launch.blocks(precision, dim, width, backward=backward)
     return {
-        "ROWS": launch.row_block(rows, dim, width),
-        "NODES": launch.node_block(dim, width),
-        "DIM": padded(dim),
-        "WIDTH": padded(width),
-        "PRECISION": launch.precision(inputs["key"].dtype),
-        "num_warps": launch.warps(dim, width),
-    }
+        "ROWS": min(padded(inputs["rows"]), blocks.rows), "NODES": blocks.nodes, "DIM": padded(dim),
+        "WIDTH": padded(width), "PRECISION": precision,
+        "num_warps": blocks.num_warps, "num_stages": blocks.num_stages,
+    }  # fmt: skip
 
 
 def _room(like: Tensor, *shape: int) -> Tensor:
@@ -140,10 +145,9 @@ def _of_weights(log_weight: Tensor, parts: int) -> Tensor:
     return _room(log_weight, log_weight.size(0), parts)
 
 
-def _summed(grad: Tensor | None, of: Tensor | None) -> Tensor | None:
+def _summed(grad: Tensor | None, of: Tensor) -> Tensor:
     """Gradients summed over the parts that shared ``of``."""
-    if grad is None or of is None:
-        return None
+    assert grad is not None
     if grad.shape != of.shape:
         grad = grad.sum(dim=1, keepdim=of.dim() == 3) if grad.size(1) > 1 else grad.view(of.shape)
     return grad.to(of.dtype)

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs
+# mypy: disable-error-code=no-untyped-def
 r"""Kernels of the write's backward: scores are recomputed, sums are taken in a fixed order.
 
 With :math:`p_i = e^{s_i} / Z` and the slopes :math:`g` of :math:`\mu` and :math:`\gamma` of :math:`\log Z`:
@@ -26,7 +26,8 @@ def load_slopes(
     cell_ok = row < of_known(graph, num_graphs, rows)
     slopes = load_tile(grad_content, cell, cell_ok, width, width, WIDTH)
     means = load_tile(content, cell, cell_ok, width, width, WIDTH)
-    log = finite(tl.load(log_mass + cell, mask=cell_ok, other=0.0))
+    # Rows that do not exist have infinite mass, so that no node has a share in them.
+    log = finite(tl.load(log_mass + cell, mask=cell_ok, other=float("inf")))
     offset = tl.sum(slopes * means, axis=1) - tl.load(grad_log_mass + cell, mask=cell_ok, other=0.0)
     return slopes, log, offset
 

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs
+# mypy: disable-error-code=no-untyped-def
 """Kernels of the write. Tiles of scores are ``[ROWS, NODES]``; all arithmetic is float32.
 
 Heads with keys or values of their own are ``parts`` with a row per slot. Heads that share both are rows of one part.
@@ -40,8 +40,15 @@ def load_nodes(
 
 
 @jit
+def finish(mass, top):
+    """Mass relative to ``top`` -> a divisor that is never zero, and the log-mass, ``-inf`` for no mass."""
+    some = tl.where(mass == 0.0, 1.0, mass)
+    return some, tl.where(mass == 0.0, float("-inf"), tl.log(some) + finite(top))
+
+
+@jit
 def write_chunks(
-    query, key, value, ptr, order, log_weight, content, log_mass, partial_content, partial_log_mass,
+    query, key, value, ptr, order, log_weight, content, log_mass, partial_total, partial_mass, partial_top,
     num_nodes, num_graphs, half, rows, parts, dim, width,
     query_row, query_part, key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
     CHUNK: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
@@ -50,7 +57,8 @@ def write_chunks(
     r"""The state of one chunk's nodes: :math:`\log Z = \log \sum_i e^{s_i}`, :math:`\mu = \sum_i e^{s_i} v_i / Z`.
 
     Relative to a running maximum ``top``, so that no exponential overflows. One program per chunk, part and block of
-    rows. A graph of one chunk gets its state here, the chunks of a larger graph leave partial states.
+    rows. A graph of one chunk gets its state here. The chunks of a larger graph leave mass and total relative to
+    ``top``: a log-mass of 1e4 would be rounded by half a thousandth, and with it the chunk's share in the graph.
     """
     chunk, part = tl.program_id(0), tl.program_id(1)
     row = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
@@ -62,7 +70,7 @@ def write_chunks(
         mass = tl.zeros((ROWS,), tl.float32)
         total = tl.zeros((ROWS, WIDTH), tl.float32)
         for at in range(start, stop, NODES):
-            node, inside, live = find_nodes(at, stop, graph, num_graphs, order, NODES)
+            node, _, live = find_nodes(at, stop, graph, num_graphs, order, NODES)
             keys, values, weight = load_nodes(
                 key, value, log_weight, node, live, part, row, row_ok, dim, width,
                 key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
@@ -75,24 +83,22 @@ def write_chunks(
             mass = mass * shrink + tl.sum(shares, axis=1)
             total = tl.dot(shares, values, total * shrink[:, None], input_precision=PRECISION)
             top = new_top
-        empty = mass == 0.0
-        some = tl.where(empty, 1.0, mass)
-        mean = total / some[:, None]
-        log = tl.where(empty, float("-inf"), tl.log(some) + finite(top))
         first, count = chunks_of(graph, ptr, CHUNK)
         if count == 1:
             cell = (graph * rows + row) * parts + part
-            store_tile(content, mean, cell, row_ok, width, width, WIDTH)
+            some, log = finish(mass, top)
+            store_tile(content, total / some[:, None], cell, row_ok, width, width, WIDTH)
             tl.store(log_mass + cell, log, mask=row_ok)
         else:
             cell = (scratch_row(chunk, graph, first, count, half) * rows + row) * parts + part
-            store_tile(partial_content, mean, cell, row_ok, width, width, WIDTH)
-            tl.store(partial_log_mass + cell, log, mask=row_ok)
+            store_tile(partial_total, total, cell, row_ok, width, width, WIDTH)
+            tl.store(partial_mass + cell, mass, mask=row_ok)
+            tl.store(partial_top + cell, top, mask=row_ok)
 
 
 @jit
 def merge_states(
-    content, log_mass, partial_content, partial_log_mass, ptr, half, cells, width,
+    content, log_mass, partial_total, partial_mass, partial_top, ptr, half, cells, width,
     CHUNK: tl.constexpr, COUNT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     r"""The monoid: partial states of one graph -> its state, in a fixed order.
@@ -100,8 +106,8 @@ def merge_states(
     .. math::
         \log Z = \log \sum_c Z_c, \qquad \mu = \sum_c Z_c \mu_c / Z
 
-    One program per graph and cell (a row of a part), ``COUNT`` partial states at a time. A graph without chunks gets the
-    identity, content 0 and log_mass ``-inf``. A graph of one chunk is finished already.
+    One program per graph and cell (a row of a part), ``COUNT`` partial states at a time. A graph without chunks gets
+    the identity, content 0 and log_mass ``-inf``. A graph of one chunk is finished already.
     """
     graph, cell = tl.program_id(0).to(tl.int64), tl.program_id(1)
     column = tl.arange(0, WIDTH)
@@ -114,16 +120,16 @@ def merge_states(
             number = at + tl.arange(0, COUNT)
             row = first + number + tl.where(number == count - 1, half, 0)
             place = row * cells + cell
-            log = tl.load(partial_log_mass + place, mask=number < count, other=float("-inf"))
-            new_top = tl.maximum(top, tl.max(log, axis=0))
+            tops = tl.load(partial_top + place, mask=number < count, other=float("-inf"))
+            masses = tl.load(partial_mass + place, mask=number < count, other=0.0)
+            totals = load_tile(partial_total, place, number < count, width, width, WIDTH)
+            new_top = tl.maximum(top, tl.max(tops, axis=0))
             shrink = tl.exp(top - finite(new_top))
-            shares = tl.exp(log - finite(new_top))
-            mass = mass * shrink + tl.sum(shares, axis=0)
-            means = load_tile(partial_content, place, number < count, width, width, WIDTH)
-            total = total * shrink + tl.sum(shares[:, None] * means, axis=0)
+            scale = tl.exp(tops - finite(new_top))
+            mass = mass * shrink + tl.sum(scale * masses, axis=0)
+            total = total * shrink + tl.sum(scale[:, None] * totals, axis=0)
             top = new_top
-        empty = mass == 0.0
-        some = tl.where(empty, 1.0, mass)
         out = graph * cells + cell
+        some, log = finish(mass, top)
         tl.store(content + out * width + column, total / some, mask=column < width)
-        tl.store(log_mass + out, tl.where(empty, float("-inf"), tl.log(some) + finite(top)))
+        tl.store(log_mass + out, log)
