@@ -86,9 +86,10 @@ def test_precision_follows_torch() -> None:
         torch.set_float32_matmul_precision(before)
 
 
+@pytest.mark.parametrize("programs", [1, 4])
 @pytest.mark.parametrize("num_nodes", [0, 1, 127, 200_000, 10**8])
-def test_chunks_are_powers_of_two_within_bounds(num_nodes: int) -> None:
-    chunk = launch.chunk_size(num_nodes)
+def test_chunks_are_powers_of_two_within_bounds(num_nodes: int, programs: int) -> None:
+    chunk = launch.chunk_size(num_nodes, programs)
     assert launch.CHUNKS[0] <= chunk <= launch.CHUNKS[1]
     assert chunk & (chunk - 1) == 0
 

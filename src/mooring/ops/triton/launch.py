@@ -38,10 +38,10 @@ LIMITS = {
 }
 # Rows (slots, or slots of several heads) in one tile.
 ROWS = 64
-# Nodes in one chunk. Small enough to occupy a GPU, large enough that partial states cost little.
-CHUNKS = (128, 1024)
-# Programs that share the sum of a write's query gradients; each leaves one partial sum.
+# Programs that occupy a GPU, about two per multiprocessor. More of them would leave more partial states to merge.
 PROGRAMS = 256
+# Nodes in one chunk, at least and at most.
+CHUNKS = (128, 4096)
 # The widest head, or features when projections are absorbed.
 WIDEST = 256
 # Partial states that the merging kernels load at once.
@@ -72,10 +72,10 @@ def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
     )
 
 
-def chunk_size(num_nodes: int) -> int:
-    """A power of two that leaves about a thousand chunks of a large batch."""
+def chunk_size(num_nodes: int, programs: int) -> int:
+    """A power of two that cuts a large batch into about ``PROGRAMS``, with so many ``programs`` for each chunk."""
     smallest, largest = CHUNKS
-    return min(max(1 << (num_nodes // 1024).bit_length(), smallest), largest)
+    return min(max(1 << (num_nodes * programs // PROGRAMS).bit_length(), smallest), largest)
 
 
 def num_chunks(num_nodes: int, num_graphs: int, chunk: int) -> int:

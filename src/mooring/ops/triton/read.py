@@ -55,7 +55,8 @@ def read_backward(
     fits = slot_room * group_room <= launch.blocks(tiles["PRECISION"], dim, width, backward=True).rows
     if fits:
         tiles["SLOTS"] = slot_room
-    chunk = launch.chunk_size(num_nodes)
+    row_blocks = 1 if fits else groups * -(-slots // tiles["SLOTS"])
+    chunk = launch.chunk_size(num_nodes, parts * row_blocks)
     half = num_nodes // chunk + 1
     own_key = key.dtype if key.size(0) == num_graphs else torch.float32
     outputs = {
@@ -73,7 +74,6 @@ def read_backward(
     if not fits:
         grid = (launch.num_chunks(num_nodes, num_graphs, tiles["NODES"]), parts)
         launch.run(read_grad_kernels.read_nodes, grid, **inputs, **tiles)
-    row_blocks = 1 if fits else groups * -(-slots // tiles["SLOTS"])
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,
         **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=group_room if fits else 1, ALL_SLOTS=fits,

@@ -24,7 +24,8 @@ def write_forward(
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, width, num_graphs = inputs["rows"], inputs["parts"], inputs["width"], inputs["num_graphs"]
     blocks = _tiles(inputs, backward=False)
-    chunk = launch.chunk_size(key.size(0))
+    row_blocks = -(-rows // blocks["ROWS"])
+    chunk = launch.chunk_size(key.size(0), parts * row_blocks)
     half = key.size(0) // chunk + 1
     outputs = {
         "content": _room(key, num_graphs, rows, parts, width),
@@ -33,7 +34,7 @@ def write_forward(
         "partial_mass": _room(key, 2 * half, rows, parts),
         "partial_top": _room(key, 2 * half, rows, parts),
     }
-    grid = (launch.num_chunks(key.size(0), num_graphs, chunk), parts, -(-rows // blocks["ROWS"]))
+    grid = (launch.num_chunks(key.size(0), num_graphs, chunk), parts, row_blocks)
     launch.run(write_kernels.write_chunks, grid, **inputs, **outputs, **blocks, half=half, CHUNK=chunk)
     launch.run(
         write_kernels.merge_states, (num_graphs, rows * parts), **outputs, ptr=ptr, half=half, cells=rows * parts,
@@ -64,7 +65,7 @@ def write_backward(
     inputs |= {"grad_content": grad_content.contiguous(), "grad_log_mass": grad_log_mass.contiguous()}
     blocks = _tiles(inputs, backward=True)
     row_blocks = -(-rows // blocks["ROWS"])
-    chunk = launch.chunk_size(key.size(0))
+    chunk = launch.chunk_size(key.size(0), parts * row_blocks)
     chunks = launch.num_chunks(key.size(0), inputs["num_graphs"], chunk)
     programs = max(1, min(chunks, launch.PROGRAMS // (parts * row_blocks)))
     grad_query = _room(key, programs, rows, parts, dim)
