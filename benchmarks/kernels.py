@@ -234,10 +234,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write both tables to this file")
     parser.add_argument("--precision", choices=SETTINGS, default="bfloat16", help="bfloat16, or products of float32")
     parser.add_argument("--targets", type=int, nargs="*", default=[80, 90, 100], help="compute capabilities, times ten")
+    parser.add_argument("--dims", type=int, nargs="+", default=[16, 64, 128], help="widths; above 16 they are absorbed")
+    parser.add_argument("--slots", type=int, nargs="+", default=[8, 16])
     options = parser.parse_args()
     torch.set_float32_matmul_precision(SETTINGS[options.precision])
     dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
-    cases = [Case(dim, slots, dim > 16) for dim in (16, 64, 128) for slots in (8, 16)]
+    cases = [Case(dim, slots, dim > 16) for dim in options.dims for slots in options.slots]
     console, made, rooflines = Console(width=180), [], []
     for case in cases:
         for one in {one.kernel.__name__: one for one in record(case, torch.tensor([200_000]), dtype)}.values():
@@ -249,9 +251,9 @@ def main() -> None:
         console.print(table(f"Compiled, {options.precision}, {HEADS} heads", made))
     console.print(table("Bounds from data sheets, not measurements", rooflines))
     if options.json is not None:
-        record_ = {"precision": options.precision, "triton": triton.__version__, "torch": torch.__version__}
-        record_ |= {"bandwidth": BANDWIDTH, "rate": RATE, "cases": [asdict(case) for case in cases]}
-        options.json.write_text(json.dumps({**record_, "compiled": made, "bounds": rooflines}, indent=1) + "\n")
+        about = {"precision": options.precision, "triton": triton.__version__, "torch": torch.__version__}
+        about |= {"bandwidth": BANDWIDTH, "rate": RATE, "cases": [asdict(case) for case in cases]}
+        options.json.write_text(json.dumps({**about, "compiled": made, "bounds": rooflines}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -80,8 +80,9 @@ def test_precision_follows_torch() -> None:
     try:
         for setting, precision in {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}.items():
             torch.set_float32_matmul_precision(setting)
-            assert launch.precision_of(single, half, None) == precision
-            assert launch.precision_of(half, None) == "tf32"
+            assert launch.precision_of(128, single, half, None) == precision
+            assert launch.precision_of(256, half, None) == "tf32"
+            assert launch.precision_of(256, single) == {"tf32x3": "ieee"}.get(precision, precision)
     finally:
         torch.set_float32_matmul_precision(before)
 

@@ -38,7 +38,8 @@ Launches of each call, whatever the sizes of the graphs:
 Copies that change a dtype or make a tensor consecutive come on top; they too depend on shapes, strides and dtypes only.
 Gradients are sums in a fixed order: two runs agree in every bit.
 
-Limits: ``dim`` and ``vdim`` up to 256 (padded to a power of two in registers only), no float64.
+Limits: ``dim`` and ``vdim`` up to 256 (padded to a power of two in registers only), no float64. The backward of float32
+wider than 128 spills registers: right, but slow.
 """
 
 from mooring.ops.triton.launch import sort_graphs

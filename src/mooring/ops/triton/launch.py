@@ -83,15 +83,17 @@ def num_chunks(num_nodes: int, num_graphs: int, chunk: int) -> int:
     return num_nodes // chunk + num_graphs + 1
 
 
-def precision_of(*tensors: Tensor | None) -> str:
+def precision_of(widest: int, *tensors: Tensor | None) -> str:
     """How tiles are multiplied.
 
     Half inputs are exact in TF32. For float32 ``torch.get_float32_matmul_precision()`` decides: ``"highest"`` is IEEE
-    arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one.
+    arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one. Three products of tiles more than 128
+    wide would spill their registers many times over, so those are IEEE too.
     """
     if all(tensor is None or tensor.dtype in HALVES for tensor in tensors):
         return "tf32"
-    return {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    precision = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    return "ieee" if precision == "tf32x3" and widest > 128 else precision
 
 
 def along_last(tensor: Tensor) -> Tensor:

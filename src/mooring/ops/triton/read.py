@@ -111,7 +111,7 @@ def _fold(
 
 def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
     dim, width = inputs["dim"], inputs["width"]
-    precision = launch.precision_of(inputs["query"], inputs["key"], inputs["value"])
+    precision = launch.precision_of(max(dim, width), inputs["query"], inputs["key"], inputs["value"])
     blocks = launch.blocks(precision, dim, width, backward=backward)
     return {
         "SLOTS": min(padded(inputs["slots"]), blocks.rows), "NODES": blocks.nodes, "DIM": padded(dim),
