@@ -126,7 +126,7 @@ def test_calling_without_triton_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 def test_on_a_cpu_the_message_names_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language, "triton", object())
-    monkeypatch.setattr(language, "interpreted", lambda: False)
+    monkeypatch.setattr(language, "INTERPRETED", False)
     x = torch.zeros(3, 1, 4)
     with pytest.raises(ValueError, match=r"read_forward: tensors are on cpu.*TRITON_INTERPRET"):
         backend.read_forward(x, torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4), torch.tensor([0, 3]))

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import reference
-from support import TOLERANCE, Ragged, assert_close, assert_same, with_gradients
+from support import TOLERANCE, Ragged, assert_close, assert_same, ragged, with_gradients
 
 from cases import READ_FORMS, read_inputs  # isort: skip
 from functions import FEW, MIXED, assert_same_in_halves, places, read  # isort: skip
@@ -32,6 +34,12 @@ def readers(kernels: Kernels, batch: Ragged, summed: bool) -> tuple[Callable[...
     return fast, slow
 
 
+@settings(max_examples=6)
+@given(ragged(max_graphs=4, max_size=40), st.sampled_from(sorted(READ_FORMS)))
+def test_equals_the_oracle_on_any_batch(kernels: Kernels, batch: Ragged, form: str) -> None:
+    assert_same(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, SINGLE))
+
+
 @pytest.mark.parametrize("form", READ_FORMS)
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
 def test_equals_the_oracle(kernels: Kernels, form: str, ordered: bool) -> None:
@@ -48,7 +56,15 @@ def test_equals_the_oracle_on_graphs_of_several_chunks(kernels: Kernels, form: s
 # The last three have more slots than one tile, or more heads side by side.
 @pytest.mark.parametrize(
     ("slots", "heads", "own", "dim", "rows"),
-    [(1, 1, 1, 8, 64), (16, 4, 1, 16, 64), (3, 4, 4, 33, 64), (19, 2, 2, 8, 16), (17, 3, 1, 16, 16), (3, 5, 1, 8, 16)],
+    [
+        (1, 1, 1, 8, 64),
+        (16, 4, 1, 16, 64),
+        (3, 4, 4, 33, 64),
+        (2, 1, 1, 200, 64),
+        (19, 2, 2, 8, 16),
+        (17, 3, 1, 16, 16),
+        (3, 5, 1, 8, 16),
+    ],
 )
 def test_slots_heads_and_widths(kernels: Kernels, slots: int, heads: int, own: int, dim: int, rows: int) -> None:
     batch = Ragged((2, 0, 33) if rows == 16 else (2, 0, 17), False, seed=slots)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import SlotState
-from support import TOLERANCE, Ragged, assert_close, assert_finite, assert_same, with_gradients
+from support import TOLERANCE, Ragged, assert_close, assert_finite, assert_same, ragged, with_gradients
 
 from cases import WEIGHTS, WRITE_FORMS, log_weight, write_inputs  # isort: skip
 from functions import FEW, MIXED, assert_same_in_halves, oracle_write, places, write  # isort: skip
@@ -30,6 +32,12 @@ def compare(kernels: Kernels, batch: Ragged, *inputs: Tensor, key_is_value: bool
     assert_same(fast, slow, *inputs)
 
 
+@settings(max_examples=6)
+@given(ragged(max_graphs=4, max_size=40), st.sampled_from(sorted(WRITE_FORMS)))
+def test_equals_the_oracle_on_any_batch(kernels: Kernels, batch: Ragged, form: str) -> None:
+    compare(kernels, batch, *write_inputs(batch, form, SINGLE), key_is_value=WRITE_FORMS[form][1] is None)
+
+
 @pytest.mark.parametrize("form", WRITE_FORMS)
 @pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "unsorted"])
 def test_equals_the_oracle(kernels: Kernels, form: str, ordered: bool) -> None:
@@ -47,7 +55,15 @@ def test_equals_the_oracle_on_graphs_of_several_chunks(kernels: Kernels) -> None
 # The last two have more rows than one tile: blocks of rows, with and without keys of their own.
 @pytest.mark.parametrize(
     ("slots", "heads", "own", "dim", "rows"),
-    [(1, 1, 1, 8, 64), (1, 4, 4, 33, 64), (16, 4, 1, 16, 64), (3, 4, 1, 33, 64), (19, 1, 1, 8, 16), (9, 2, 1, 16, 16)],
+    [
+        (1, 1, 1, 8, 64),
+        (1, 4, 4, 33, 64),
+        (16, 4, 1, 16, 64),
+        (3, 4, 1, 33, 64),
+        (2, 1, 1, 200, 64),
+        (19, 1, 1, 8, 16),
+        (9, 2, 1, 16, 16),
+    ],
 )
 @pytest.mark.parametrize("weights", ["of nodes", "of slots and heads"])
 def test_slots_heads_and_widths(

@@ -19,7 +19,10 @@ from mooring.ops.triton.language import jit, tl
 
 @jit
 def find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK: tl.constexpr):
-    """Number of a chunk -> its graph, and where its places in the sorted batch start and stop (idle: not before)."""
+    """Number of a chunk -> its graph, and where its places in the sorted batch start and stop.
+
+    An idle number has no places and no graph: it comes with the number of the nodes left out, which load no slots.
+    """
     low = tl.full((), 0, tl.int32)
     high = low + num_graphs
     while low < high:
@@ -31,7 +34,8 @@ def find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK: tl.constexpr):
     end = tl.load(ptr + low + 1, mask=low < num_graphs, other=0)
     end = tl.where(low < num_graphs, end, num_nodes)
     start = begin + (chunk - low - begin // CHUNK) * CHUNK
-    return low.to(tl.int64), start, tl.minimum(start + CHUNK, end)
+    stop = tl.minimum(start + CHUNK, end)
+    return tl.where(start < stop, low, num_graphs).to(tl.int64), start, stop
 
 
 @jit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 try:
@@ -10,6 +11,8 @@ try:
 except ImportError:
     triton = tl = None
 
+# Whether kernels run in Triton's interpreter, on the CPU; Triton looks when it first sees a kernel.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 HINT = (
     "mooring.ops.triton: this back end needs Triton, which is not installed. Run `pip install triton` (Linux, a GPU), "
     "or use another back end."
@@ -23,9 +26,4 @@ def jit(kernel: Any) -> Any:
     return triton.jit(do_not_specialize=["num_nodes", "num_graphs", "num_chunks", "half"])(kernel)
 
 
-def interpreted() -> bool:
-    """Whether kernels run in Triton's interpreter, on the CPU."""
-    return triton is not None and bool(triton.knobs.runtime.interpret)
-
-
-__all__ = ["HINT", "interpreted", "jit", "tl", "triton"]
+__all__ = ["HINT", "INTERPRETED", "jit", "tl", "triton"]

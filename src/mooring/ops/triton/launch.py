@@ -106,7 +106,7 @@ def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors
     if language.triton is None:
         raise ImportError(language.HINT)
     check_device(who, ptr=ptr, order=order, **tensors)
-    if not (ptr.is_cuda or language.interpreted()):
+    if not (ptr.is_cuda or language.INTERPRETED):
         raise ValueError(
             f"{who}: tensors are on {ptr.device} but Triton needs a GPU. Move them to one, use another back end, or "
             "set TRITON_INTERPRET=1 before Triton is imported."

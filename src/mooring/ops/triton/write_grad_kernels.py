@@ -114,35 +114,36 @@ def write_nodes(
     """Gradients of a block of nodes, summed over all blocks of rows: for more rows than one block holds."""
     part = tl.program_id(1)
     graph, start, stop = find_chunk(tl.program_id(0), ptr, num_nodes, num_graphs, NODES)
-    node, inside, live = find_nodes(start, stop, graph, num_graphs, order, NODES)
-    grad_keys = tl.zeros((NODES, DIM), tl.float32)
-    grad_values = tl.zeros((NODES, WIDTH), tl.float32)
-    grad_weights = tl.zeros((NODES,), tl.float32)
-    for first in range(0, rows, ROWS):
-        row = first + tl.arange(0, ROWS)
-        row_ok = row < rows
-        queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
-        slopes, log, offset = load_slopes(
-            content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
-            WIDTH,
-        )  # fmt: skip
-        keys, values, weight = load_nodes(
-            key, value, log_weight, node, live, part, row, row_ok, dim, width,
-            key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
-            DIM, WIDTH, PER_ROW,
-        )  # fmt: skip
-        shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
-        grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
-        if value is None:
-            grad_keys = tl.dot(tl.trans(shares), slopes, grad_keys, input_precision=PRECISION)
-        else:
-            grad_values = tl.dot(tl.trans(shares), slopes, grad_values, input_precision=PRECISION)
-        if PER_ROW:
-            store_weight_slopes(grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW)
-        else:
-            grad_weights += tl.sum(grad_scores, axis=0)
-    store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)
-    if value is not None:
-        store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
-    if log_weight is not None and not PER_ROW:
-        tl.store(grad_log_weight + node * parts + part, grad_weights, mask=inside)
+    if start < stop:
+        node, inside, live = find_nodes(start, stop, graph, num_graphs, order, NODES)
+        grad_keys = tl.zeros((NODES, DIM), tl.float32)
+        grad_values = tl.zeros((NODES, WIDTH), tl.float32)
+        grad_weights = tl.zeros((NODES,), tl.float32)
+        for first in range(0, rows, ROWS):
+            row = first + tl.arange(0, ROWS)
+            row_ok = row < rows
+            queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
+            slopes, log, offset = load_slopes(
+                content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
+                WIDTH,
+            )  # fmt: skip
+            keys, values, weight = load_nodes(
+                key, value, log_weight, node, live, part, row, row_ok, dim, width,
+                key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
+                DIM, WIDTH, PER_ROW,
+            )  # fmt: skip
+            shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
+            grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
+            if value is None:
+                grad_keys = tl.dot(tl.trans(shares), slopes, grad_keys, input_precision=PRECISION)
+            else:
+                grad_values = tl.dot(tl.trans(shares), slopes, grad_values, input_precision=PRECISION)
+            if PER_ROW:
+                store_weight_slopes(grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW)
+            else:
+                grad_weights += tl.sum(grad_scores, axis=0)
+        store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)
+        if value is not None:
+            store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
+        if log_weight is not None and not PER_ROW:
+            tl.store(grad_log_weight + node * parts + part, grad_weights, mask=inside)

@@ -64,7 +64,7 @@ def write_chunks(
     row = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
     row_ok = row < rows
     graph, start, stop = find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK)
-    if (start < stop) & (graph < num_graphs):
+    if graph < num_graphs:
         queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
         top = tl.full((ROWS,), float("-inf"), tl.float32)
         mass = tl.zeros((ROWS,), tl.float32)
