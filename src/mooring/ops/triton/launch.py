@@ -1,0 +1,147 @@
+"""What all launchers share: block sizes from shapes alone, precision, checks, and the start of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mooring.ops.checks import check_device, short
+from mooring.ops.triton import language
+
+
+class Limits(NamedTuple):
+    """What one program holds at a time: nodes, and numbers (rows x width) of a tile of nodes and of a tile of rows."""
+
+    nodes: int
+    node_numbers: int
+    row_numbers: int
+
+
+class Blocks(NamedTuple):
+    """Sizes of the tiles of one launch."""
+
+    nodes: int
+    rows: int
+    num_warps: int
+    num_stages: int
+
+
+# (one TF32 product, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three
+# TF32 products need about twice the registers of one, and so do IEEE ones.
+LIMITS = {
+    (True, False): Limits(64, 4096, 8192),
+    (True, True): Limits(32, 4096, 8192),
+    (False, False): Limits(32, 4096, 4096),
+    (False, True): Limits(32, 2048, 2048),
+}
+# Rows (slots, or slots of several heads) in one tile.
+ROWS = 64
+# Programs that occupy a GPU, about two per multiprocessor. More of them would leave more partial states to merge.
+PROGRAMS = 256
+# Nodes in one chunk, at least and at most.
+CHUNKS = (128, 4096)
+# The widest head, or features when projections are absorbed.
+WIDEST = 256
+# Partial states that the merging kernels load at once.
+COUNT = 16
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
+    """Start one kernel; every launch of ours comes through here."""
+    kernel[grid](**arguments)
+
+
+def padded(width: int) -> int:
+    """The next power of two, at least the 16 that a matrix product of tiles needs."""
+    return max(16, 1 << (width - 1).bit_length())
+
+
+def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
+    """Tiles from shapes and precision alone, so that no launch waits for a measurement."""
+    limits = LIMITS[precision == "tf32", backward]
+    widest = padded(max(dim, width))
+    return Blocks(
+        nodes=max(16, min(limits.nodes, limits.node_numbers // widest)),
+        rows=max(16, min(ROWS, limits.row_numbers // widest)),
+        num_warps=8 if widest >= 64 else 4,
+        num_stages=1 if backward else 2,
+    )
+
+
+def chunk_size(num_nodes: int, programs: int) -> int:
+    """A power of two that cuts a large batch into about ``PROGRAMS``, with so many ``programs`` for each chunk."""
+    smallest, largest = CHUNKS
+    return min(max(1 << (num_nodes * programs // PROGRAMS).bit_length(), smallest), largest)
+
+
+def num_chunks(num_nodes: int, num_graphs: int, chunk: int) -> int:
+    """Programs that cover every batch of this many nodes and graphs, and the nodes left out; see ``chunks.py``."""
+    return num_nodes // chunk + num_graphs + 1
+
+
+def precision_of(widest: int, *tensors: Tensor | None) -> str:
+    """How tiles are multiplied.
+
+    Half inputs are exact in TF32. For float32 ``torch.get_float32_matmul_precision()`` decides: ``"highest"`` is IEEE
+    arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one. Three products of tiles more than 128
+    wide would spill their registers many times over, so those are IEEE too.
+    """
+    if all(tensor is None or tensor.dtype in HALVES for tensor in tensors):
+        return "tf32"
+    precision = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    return "ieee" if precision == "tf32x3" and widest > 128 else precision
+
+
+def along_last(tensor: Tensor) -> Tensor:
+    """Consecutive along the last axis, which kernels take for granted; the other axes may have any strides."""
+    return tensor if tensor.stride(-1) == 1 or tensor.size(-1) == 1 else tensor.contiguous()
+
+
+def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors: Tensor | None) -> None:
+    """What holds for every launcher; shapes are the business of :func:`mooring.ops.write` and ``read``."""
+    if language.triton is None:
+        raise ImportError(language.HINT)
+    check_device(who, ptr=ptr, order=order, **tensors)
+    if not (ptr.is_cuda or language.INTERPRETED):
+        raise ValueError(
+            f"{who}: tensors are on {ptr.device} but Triton needs a GPU. Move them to one, use another back end, or "
+            "set TRITON_INTERPRET=1 before Triton is imported."
+        )
+    for name, ids in (("ptr", ptr), ("order", order)):
+        if ids is not None and (ids.dtype != torch.long or not ids.is_contiguous()):
+            raise TypeError(
+                f"{who}: {name} has dtype {short(ids.dtype)} and strides {ids.stride()} but consecutive int64 was "
+                f"expected. Pass {name}.long().contiguous()."
+            )
+    if order is not None and tuple(order.shape) != (num_nodes,):
+        raise ValueError(
+            f"{who}: order has shape {tuple(order.shape)} but there are {num_nodes} nodes. Pass one place per node."
+        )
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.dtype not in (*HALVES, torch.float32):
+            raise TypeError(
+                f"{who}: {name} has dtype {short(tensor.dtype)} but kernels compute in float32. "
+                f"Pass {name}.float(), or use another back end."
+            )
+        if tensor is not None and name in ("key", "value") and tensor.size(-1) > WIDEST:
+            raise ValueError(
+                f"{who}: {name} has width {tensor.size(-1)} but kernels hold at most {WIDEST} in one tile. "
+                "Use more heads, or another back end."
+            )
+
+
+def sort_graphs(index: Tensor, num_graphs: int) -> tuple[Tensor, Tensor]:
+    """Graph id of each node, in any order, negative where a node is left out -> ``ptr`` and ``order``.
+
+    Runs on the device of ``index`` and reads nothing back. A batch that is sorted already needs no ``order``.
+
+    >>> ptr, order = sort_graphs(torch.tensor([2, -1, 0, 2]), 3)
+    >>> ptr.tolist(), order.tolist()
+    ([0, 1, 1, 3], [2, 0, 3, 1])
+    """
+    ids, order = torch.where(index < 0, num_graphs, index).sort(stable=True)
+    return torch.searchsorted(ids, torch.arange(num_graphs + 1, device=index.device)), order

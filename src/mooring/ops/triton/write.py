@@ -1,0 +1,154 @@
+"""Launchers of the write: allocate, choose block sizes from shapes, start the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mooring.ops.triton import launch, write_grad_kernels, write_kernels
+from mooring.ops.triton.launch import padded
+
+
+def write_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    ptr: Tensor,
+    order: Tensor | None = None,
+    log_weight: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Content and log_mass of every graph, slot and head; see :mod:`mooring.ops.triton`. Two launches."""
+    launch.check("write_forward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
+    inputs = _fold(query, key, value, ptr, order, log_weight)
+    rows, parts, width, num_graphs = inputs["rows"], inputs["parts"], inputs["width"], inputs["num_graphs"]
+    blocks = _tiles(inputs, backward=False)
+    row_blocks = -(-rows // blocks["ROWS"])
+    chunk = launch.chunk_size(key.size(0), parts * row_blocks)
+    half = key.size(0) // chunk + 1
+    outputs = {
+        "content": _room(key, num_graphs, rows, parts, width),
+        "log_mass": _room(key, num_graphs, rows, parts),
+        "partial_total": _room(key, 2 * half, rows, parts, width),
+        "partial_mass": _room(key, 2 * half, rows, parts),
+        "partial_top": _room(key, 2 * half, rows, parts),
+    }
+    grid = (launch.num_chunks(key.size(0), num_graphs, chunk), parts, row_blocks)
+    launch.run(write_kernels.write_chunks, grid, **inputs, **outputs, **blocks, half=half, CHUNK=chunk)
+    launch.run(
+        write_kernels.merge_states, (num_graphs, rows * parts), **outputs, ptr=ptr, half=half, cells=rows * parts,
+        width=width, CHUNK=chunk, COUNT=launch.COUNT, WIDTH=padded(width), num_warps=4, num_stages=2,
+    )  # fmt: skip
+    slots, heads = query.shape[:2]
+    content, log_mass = outputs["content"], outputs["log_mass"]
+    return content.view(num_graphs, slots, heads, width), log_mass.view(num_graphs, slots, heads)
+
+
+def write_backward(
+    grad_content: Tensor,
+    grad_log_mass: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    ptr: Tensor,
+    order: Tensor | None,
+    log_weight: Tensor | None,
+    content: Tensor,
+    log_mass: Tensor,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Gradients of query, key, value and log_weight. Two launches, one more for many rows and for each shared input."""
+    launch.check("write_backward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
+    inputs = _fold(query, key, value, ptr, order, log_weight)
+    rows, parts, dim = inputs["rows"], inputs["parts"], inputs["dim"]
+    inputs |= {"content": content, "log_mass": log_mass}
+    inputs |= {"grad_content": grad_content.contiguous(), "grad_log_mass": grad_log_mass.contiguous()}
+    blocks = _tiles(inputs, backward=True)
+    row_blocks = -(-rows // blocks["ROWS"])
+    chunk = launch.chunk_size(key.size(0), parts * row_blocks)
+    chunks = launch.num_chunks(key.size(0), inputs["num_graphs"], chunk)
+    programs = max(1, min(chunks, launch.PROGRAMS // (parts * row_blocks)))
+    grad_query = _room(key, programs, rows, parts, dim)
+    grad_key = _of_nodes(key, parts)
+    outputs: dict[str, Tensor | None] = {
+        "grad_key": grad_key,
+        "grad_value": None if value is None else _of_nodes(value, parts),
+        "grad_log_weight": None if log_weight is None else _of_weights(log_weight, parts),
+    }
+    launch.run(
+        write_grad_kernels.write_rows, (programs, parts, row_blocks), **inputs, **outputs, **blocks,
+        grad_query=grad_query, num_chunks=chunks, CHUNK=chunk, ALL_ROWS=row_blocks == 1,
+    )  # fmt: skip
+    if row_blocks > 1:
+        grid = (launch.num_chunks(key.size(0), inputs["num_graphs"], blocks["NODES"]), parts)
+        launch.run(write_grad_kernels.write_nodes, grid, **inputs, **outputs, **blocks)
+    return (
+        grad_query.sum(dim=0).view(query.shape).to(query.dtype),
+        _summed(grad_key, key),
+        None if value is None else _summed(outputs["grad_value"], value),
+        None if log_weight is None else _summed(outputs["grad_log_weight"], log_weight),
+    )
+
+
+def _fold(
+    query: Tensor, key: Tensor, value: Tensor | None, ptr: Tensor, order: Tensor | None, log_weight: Tensor | None
+) -> dict[str, Any]:
+    """Inputs as kernels take them: heads that share keys and values become rows of one part."""
+    slots, heads, dim = query.shape
+    shared = key.size(1) == 1 and (value is None or value.size(1) == 1)
+    rows, parts = (slots * heads, 1) if shared else (slots, heads)
+    queries = launch.along_last(query).reshape(rows, parts, dim)
+    keys = launch.along_last(key).expand(-1, parts, -1)
+    values = None if value is None else launch.along_last(value).expand(-1, parts, -1)
+    per_row = log_weight is not None and log_weight.dim() == 3
+    if log_weight is not None:
+        log_weight = log_weight.reshape(-1, rows, parts) if per_row else log_weight[:, None, None].expand(-1, 1, 1)
+    weight_strides = (0, 0, 0) if log_weight is None else log_weight.stride()
+    return {
+        "query": queries, "key": keys, "value": values, "ptr": ptr, "order": order, "log_weight": log_weight,
+        "num_nodes": key.size(0), "num_graphs": ptr.numel() - 1, "rows": rows, "parts": parts, "dim": dim,
+        "width": (key if value is None else value).size(-1),
+        "query_row": queries.stride(0), "query_part": queries.stride(1),
+        "key_node": keys.stride(0), "key_part": keys.stride(1),
+        "value_node": 0 if values is None else values.stride(0),
+        "value_part": 0 if values is None else values.stride(1),
+        **dict(zip(("weight_node", "weight_row", "weight_part"), weight_strides, strict=True)),
+        "PER_ROW": per_row,
+    }  # fmt: skip
+
+
+def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
+    dim, width = inputs["dim"], inputs["width"]
+    precision = launch.precision_of(max(dim, width), inputs["query"], inputs["key"], inputs["value"])
+    blocks = launch.blocks(precision, dim, width, backward=backward)
+    return {
+        "ROWS": min(padded(inputs["rows"]), blocks.rows), "NODES": blocks.nodes, "DIM": padded(dim),
+        "WIDTH": padded(width), "PRECISION": precision,
+        "num_warps": blocks.num_warps, "num_stages": blocks.num_stages,
+    }  # fmt: skip
+
+
+def _room(like: Tensor, *shape: int) -> Tensor:
+    return like.new_empty(shape, dtype=torch.float32)
+
+
+def _of_nodes(tensor: Tensor, parts: int) -> Tensor:
+    """Room for gradients of ``[nodes, heads or 1, dim]``; in float32 where they are yet to be summed over parts."""
+    if tensor.size(1) == parts:
+        return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+    return _room(tensor, tensor.size(0), parts, tensor.size(2))
+
+
+def _of_weights(log_weight: Tensor, parts: int) -> Tensor:
+    """Room for gradients of ``[nodes]``, one for each part, or of ``[nodes, slots, heads]``."""
+    if log_weight.dim() == 3:
+        return torch.empty_like(log_weight, memory_format=torch.contiguous_format)
+    return _room(log_weight, log_weight.size(0), parts)
+
+
+def _summed(grad: Tensor | None, of: Tensor) -> Tensor:
+    """Gradients summed over the parts that shared ``of``."""
+    assert grad is not None
+    if grad.shape != of.shape:
+        grad = grad.sum(dim=1, keepdim=of.dim() == 3) if grad.size(1) > 1 else grad.view(of.shape)
+    return grad.to(of.dtype)
