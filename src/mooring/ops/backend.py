@@ -12,7 +12,9 @@ All of them are compared with :mod:`mooring.ops.reference` on values and gradien
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable
+from functools import cache
 from types import TracebackType
 from typing import Literal, Protocol, cast, get_args
 
@@ -23,6 +25,9 @@ from torch.autograd import forward_ad
 from mooring.ops import plain, tiles
 
 Backend = Literal["tiles", "plain", "triton"]
+
+# Head width, or width of folded features, that the Triton kernels take.
+WIDEST = 256
 
 _forced: Backend | None = None
 
@@ -79,9 +84,20 @@ def choose(*tensors: Tensor | None) -> Backend:
     given = [tensor for tensor in tensors if tensor is not None]
     if torch.compiler.is_exporting() or any(_is_transformed(tensor) for tensor in given):
         return "plain"
-    if torch.compiler.is_compiling():
-        return "tiles" if given[0].device.type == "cpu" else "plain"
-    return "tiles" if given[0].device.type == "cpu" else "plain"
+    device = given[0].device.type
+    if device == "cuda" and not torch.compiler.is_compiling() and _has_triton() and _suits_triton(given):
+        return "triton"
+    return "tiles" if device == "cpu" else "plain"
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _suits_triton(tensors: list[Tensor]) -> bool:
+    """Float64 has no kernel; beyond this width registers spill."""
+    return all(tensor.dtype != torch.float64 and tensor.size(-1) <= WIDEST for tensor in tensors)
 
 
 def _is_transformed(tensor: Tensor) -> bool:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mooring.ops import backend, plain, tiles
+from mooring.ops import backend, plain
 from mooring.ops.tiles import layout
 
 _gelu_backward = torch.ops.aten.gelu_backward
@@ -108,7 +108,7 @@ class _Film(torch.autograd.Function):
         inputs = ctx.saved_tensors
         with torch.autocast(grads[0].device.type, enabled=False):
             if torch.is_grad_enabled():
-                return tuple(tiles.plain_gradients(lambda: (plain.film(*inputs),), inputs, grads))
+                return tuple(plain.gradients(lambda: (plain.film(*inputs),), inputs, grads))
             return _backward(grads[0], *inputs)
 
 

@@ -4,11 +4,14 @@ Differentiable to any order and in forward mode, vectorised by ``vmap``, traced 
 every device. Where the sizes of the graphs may be looked at, the batch is padded and each step is one batched product;
 elsewhere sums over graphs are scattered, which needs no look at the data but room for ``nodes * rows * width`` numbers.
 
-Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key
-``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``.
+Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a
+graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight
+``[nodes, parts or 1, rows or 1]``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -28,7 +31,8 @@ def write(
     absent = _absent(log_weight, where)
     key = _zeroed(key.to(dtype), absent)
     value = key if value is None else _zeroed(value.to(dtype), absent)
-    scores = torch.einsum("nkd,krd->nkr", key, query.to(dtype)).reshape(key.size(0), value.size(1), -1)
+    rows = query.size(-3) * query.size(-2) // value.size(1)
+    scores = _scores(query.to(dtype), key, plan).reshape(key.size(0), value.size(1), rows)
     if log_weight is not None:
         scores = scores + log_weight.to(dtype)
     if absent is not None:
@@ -42,6 +46,15 @@ def write(
     mass = torch.where(empty, 1.0, mass)
     log_mass = torch.where(empty, float("-inf"), mass.log() + top)
     return total / mass.transpose(1, 2).unsqueeze(-1), log_mass.transpose(1, 2)
+
+
+def _scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
+    """``[nodes, key parts, rows]``, of queries that all graphs share or of each graph's own."""
+    if query.dim() == 3:
+        return torch.einsum("nkd,krd->nkr", key, query)
+    if is_padded(plan):
+        return plan.grid.pick(torch.einsum("glkd,gkrd->glkr", plan.grid.fill(key, 0.0), query))
+    return torch.einsum("nkd,nkrd->nkr", key, query.index_select(0, plan.index))
 
 
 def _padded_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
@@ -101,6 +114,15 @@ def film(
     hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, node_weight, node_bias) + context)
     gamma, beta = torch.nn.functional.linear(hidden, film_weight, film_bias).tanh().chunk(2, dim=-1)
     return torch.addcmul(x, gamma, x, value=0.5) + beta
+
+
+def gradients(
+    function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
+    wanted = [one for one in inputs if one is not None and one.requires_grad]
+    found = iter(torch.autograd.grad(function(), wanted, grads, create_graph=True, allow_unused=True))
+    return [next(found) if one is not None and one.requires_grad else None for one in inputs]
 
 
 def is_padded(plan: Plan) -> bool:

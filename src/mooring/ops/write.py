@@ -12,7 +12,7 @@ from mooring.ops.state import SlotState, nothing_as_zero, statistics_dtype, weig
 
 
 def write(
-    query: Float[Tensor, "slots heads dim"],
+    query: Float[Tensor, "*graphs slots heads dim"],
     key: Float[Tensor, "nodes #heads dim"],
     value: Float[Tensor, "nodes #heads vdim"],
     index: Int[Tensor, " nodes"] | Plan | None = None,
@@ -31,7 +31,8 @@ def write(
     Paper: ``eq:slotread``, ``prop:mass``. Scaling belongs to the caller: the score is the bare dot product.
 
     Args:
-        query: what each slot and head looks for.
+        query: what each slot and head looks for, ``[slots, heads, dim]``; with a graphs axis before it, what each
+            graph's own slots look for.
         key, value: what each node offers. A heads axis of one is shared by all heads and computed once; passing the
             same tensor as key and value saves a pass over it.
         index: graph id of each node, in any order, or the :class:`~mooring.ops.Plan` of the batch; None when all nodes
@@ -57,15 +58,16 @@ def write(
     plan, bias = _check(query, key, value, index, num_graphs, log_weight)
     checks.check_mask("write", "where", where, key.size(0))
     checks.check_device("write", key=key, where=where)
-    (slots, heads, dim), width = query.shape, value.size(-1)
+    *graphs, slots, heads, dim = query.shape
+    width = value.size(-1)
     row_bytes = slots * heads * (width + 1) * statistics_dtype(value.dtype).itemsize
     checks.check_room("write", "num_graphs", plan.num_graphs, row_bytes, key.device)
     if key.size(1) == value.size(1) == 1:
-        folded = query.reshape(1, slots * heads, dim)
+        folded = query.reshape(*graphs, 1, slots * heads, dim)
         if bias is not None and bias.shape[1:] != (1, 1):
             bias = bias.expand(-1, slots, heads).reshape(key.size(0), 1, slots * heads)
     else:
-        folded = query.transpose(0, 1).reshape(key.size(1), heads * slots // key.size(1), dim)
+        folded = query.transpose(-3, -2).reshape(*graphs, key.size(1), heads * slots // key.size(1), dim)
         bias = None if bias is None else bias.transpose(1, 2)  # [nodes, heads, slots]
     values = None if value is key else value if key.size(1) == value.size(1) == 1 else value.expand(-1, heads, -1)
     # Autocast reaches into an op of ours and would halve the products behind the statistics.
@@ -77,7 +79,7 @@ def write(
 
 def write_weights(
     state: SlotState,
-    query: Float[Tensor, "slots heads dim"],
+    query: Float[Tensor, "*graphs slots heads dim"],
     key: Float[Tensor, "nodes #heads dim"],
     index: Int[Tensor, " nodes"] | Plan | None = None,
     *,
@@ -91,16 +93,20 @@ def write_weights(
     if bias is not None:
         # A node of weight zero may hold NaN, which must reach neither the weights nor their gradients.
         key = key.masked_fill(weightless(bias)[:, None, None], 0.0)
-    scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
+    ids = index.batch if isinstance(index, Plan) else index
+    key = key.expand(-1, query.size(-2), -1)
+    if query.dim() == 4 and ids is not None:
+        scores = torch.einsum("nmhd,nhd->nmh", query.index_select(0, ids), key)
+    else:
+        scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
     if bias is not None:
         scores = scores + bias
-    index = index.batch if isinstance(index, Plan) else index
-    if index is None:
+    if ids is None:
         weights = (scores - nothing_as_zero(state.log_mass)).exp()
         total = weights.sum(dim=0, keepdim=True)
     else:
-        weights = (scores - nothing_as_zero(state.log_mass).index_select(0, index)).exp()
-        total = torch.zeros_like(state.log_mass).index_add(0, index, weights).index_select(0, index)
+        weights = (scores - nothing_as_zero(state.log_mass).index_select(0, ids)).exp()
+        total = torch.zeros_like(state.log_mass).index_add(0, ids, weights).index_select(0, ids)
     # One already, but for what a huge log-mass has lost to rounding.
     return weights / torch.where(total == 0, 1.0, total)
 
@@ -114,7 +120,8 @@ def _check(
     log_weight: Tensor | None,
 ) -> tuple[Plan, Tensor | None]:
     """The plan of the batch, and the weights as ``[nodes, slots or 1, heads or 1]``."""
-    checks.check_rank("write", "query", query, "slots heads dim")
+    checks.check_tensor("write", "query", query)
+    checks.check_rank("write", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
     checks.check_rank("write", "key", key, "nodes heads dim")
     checks.check_rank("write", "value", value, "nodes heads vdim")
     checks.check_floating("write", query=query, key=key, value=value)
@@ -131,12 +138,17 @@ def _check(
         )
     checks.check_rows("write", "value", value, key.size(0), "key")
     for name, tensor in (("key", key), ("value", value)):
-        if tensor.size(1) not in (1, query.size(1)):
+        if tensor.size(1) not in (1, query.size(-2)):
             raise ValueError(
-                f"write: {name} has {tensor.size(1)} heads but query has {query.size(1)}. "
+                f"write: {name} has {tensor.size(1)} heads but query has {query.size(-2)}. "
                 "Pass as many, or one that all share."
             )
     plan = make_plan(
         "write", index, num_nodes=key.size(0), num_graphs=num_graphs, name="index", of="key", device=key.device
     )
-    return plan, checks.check_log_weight("write", log_weight, key.size(0), (query.size(0), query.size(1)))
+    if query.dim() == 4 and query.size(0) != plan.num_graphs:
+        raise ValueError(
+            f"write: query has {query.size(0)} graphs but the batch has {plan.num_graphs}. Pass one for each graph, or "
+            "[slots, heads, dim] for all."
+        )
+    return plan, checks.check_log_weight("write", log_weight, key.size(0), (query.size(-3), query.size(-2)))

@@ -5,6 +5,6 @@ must not look at the data and calls a registered op instead, which makes its til
 taken through :mod:`mooring.ops.plain`.
 """
 
-from mooring.ops.tiles.function import plain_gradients, read, write
+from mooring.ops.tiles.function import read, write
 
-__all__ = ["plain_gradients", "read", "write"]
+__all__ = ["read", "write"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -57,7 +57,7 @@ class _Write(torch.autograd.Function):
         found: Sequence[Tensor | None]
         with torch.autocast(content.device.type, enabled=False):
             if torch.is_grad_enabled():
-                found = plain_gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
+                found = plain.gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
             else:
                 found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout)
         return (*found, None, None)
@@ -86,19 +86,10 @@ class _Read(torch.autograd.Function):
         found: Sequence[Tensor | None]
         with torch.autocast(query.device.type, enabled=False):
             if torch.is_grad_enabled():
-                found = plain_gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
+                found = plain.gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
             else:
                 found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
         return (*found, None, None, None, None)
-
-
-def plain_gradients(
-    function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
-) -> list[Tensor | None]:
-    """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
-    wanted = [one for one in inputs if one is not None and one.requires_grad]
-    found = iter(torch.autograd.grad(function(), wanted, grads, create_graph=True, allow_unused=True))
-    return [next(found) if one is not None and one.requires_grad else None for one in inputs]
 
 
 def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:

@@ -5,9 +5,9 @@ Heads that share keys and values (projections folded into the query) are rows of
 product serves all of them. Keys alone may be shared too: the query then has the rows of all parts, one part after the
 other. With ``value=None`` the keys are the values.
 
-Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, key ``[nodes, parts or 1, dim]``, value
-``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``, content ``[graphs, rows, parts, width]``,
-log_mass ``[graphs, rows, parts]``.
+Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a graphs axis before it; key
+``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``, content
+``[graphs, rows, parts, width]``, log_mass ``[graphs, rows, parts]``.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ def store(block: Tensor, out: Tensor, tile: Tile) -> None:
 
 def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, tile: Tile) -> Tensor:
     """``[parts, places, rows]`` scores of one tile, ``-inf`` on padding."""
-    scores = torch.bmm(key, query.transpose(1, 2))
+    if query.dim() == 3:
+        scores = torch.bmm(key, query.transpose(1, 2))
+    else:
+        scores = tile.spread(key, tile.of_graphs(query).transpose(0, 1).transpose(2, 3))
     if key.size(0) != parts:
-        scores = scores[0].unflatten(-1, (parts, query.size(1) // parts)).transpose(0, 1).contiguous()
+        scores = scores[0].unflatten(-1, (parts, query.size(-2) // parts)).transpose(0, 1).contiguous()
     if log_weight is not None:
         scores += take(log_weight, tile).to(scores.dtype)
     return tile.hide_padding_(scores, float("-inf"))
@@ -89,7 +92,7 @@ def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: 
 def content_axes(query: Tensor, key: Tensor, value: Tensor | None) -> tuple[int, int, int]:
     """Parts, rows and width of the content."""
     parts, width = (key if value is None else value).shape[1:]
-    return parts, query.size(0) * query.size(1) // parts, width
+    return parts, query.size(-3) * query.size(-2) // parts, width
 
 
 def forward(
@@ -160,13 +163,18 @@ def backward(
         grad_scores = tile.spread(values, grad_totals.transpose(2, 3))
         grad_scores = tile.subtract_(grad_scores, _of_tile(offset, tile)).mul_(weights)
         of_keys = _of_keys(grad_scores, key.size(1))
-        grad_keys = torch.bmm(of_keys, queries, out=tile.window(grad_key, dtype))
+        window = tile.window(grad_key, dtype)
+        if query.dim() == 3:
+            grad_keys = torch.bmm(of_keys, queries, out=window)
+            grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
+        else:
+            grad_keys = tile.spread(of_keys, tile.of_graphs(queries).transpose(0, 1), out=window)
+            tile.add_graphs(tile.collect(of_keys, keys).transpose(0, 1), grad_query)
         if grad_value is None:
             tile.spread(weights, grad_totals, plus=grad_keys, out=grad_keys)
         else:
             store(tile.spread(weights, grad_totals, out=tile.window(grad_value, dtype)), grad_value, tile)
         store(grad_keys, grad_key, tile)
-        grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
         if grad_log_weight is not None:
             shape = grad_log_weight.size(1), grad_scores.size(1), grad_log_weight.size(2)
             tile.put(grad_scores.sum_to_size(shape).transpose(0, 1).to(grad_log_weight.dtype), grad_log_weight)

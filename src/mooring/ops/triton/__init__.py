@@ -22,7 +22,7 @@ left out. :func:`sort_graphs` makes both from graph ids. Graphs may be empty.
 ``read_backward(grad_context, query, key, value, ptr, order=None, *, sum_heads=False, residual=False)``
     Returns the gradients of query, key and value.
 
-Absorbed projections: keys and values with a heads axis of one are loaded once for all heads, which become rows of one
+Folded projections: keys and values with a heads axis of one are loaded once for all heads, which become rows of one
 matrix product; a query with a heads axis of one does the same for a read with ``sum_heads``. Callers that hold a folded
 query ``[parts, rows, dim]`` pass ``query.transpose(0, 1)``: rows are slots, parts are heads.
 
@@ -42,8 +42,9 @@ Limits: ``dim`` and ``vdim`` up to 256 (padded to a power of two in registers on
 wider than 128 spills registers: right, but slow.
 """
 
+from mooring.ops.triton.function import read, write
 from mooring.ops.triton.launch import sort_graphs
 from mooring.ops.triton.read import read_backward, read_forward
 from mooring.ops.triton.write import write_backward, write_forward
 
-__all__ = ["read_backward", "read_forward", "sort_graphs", "write_backward", "write_forward"]
+__all__ = ["read", "read_backward", "read_forward", "sort_graphs", "write", "write_backward", "write_forward"]
