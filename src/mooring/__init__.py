@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mooring import audit, nn, ops, theory, zoo
-    from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+    from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
     from mooring.ops.checks import checks
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "HeteroSlotVirtualNode",
     "SlotAggregation",
     "SlotConv",
     "SlotVirtualNode",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "HeteroSlotVirtualNode": "mooring.nn",
     "SlotAggregation": "mooring.nn",
     "SlotConv": "mooring.nn",
     "SlotVirtualNode": "mooring.nn",

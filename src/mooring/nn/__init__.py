@@ -1,6 +1,7 @@
 """Modules over :mod:`mooring.ops`, in PyG's manner: virtual nodes, an aggregation, a convolution wrapper."""
 
 from mooring.nn.addresses import Addresses
+from mooring.nn.hetero_slot_virtual_node import HeteroSlotVirtualNode
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM
 from mooring.nn.memory import SlotMemory
 from mooring.nn.slot_aggregation import SlotAggregation
@@ -14,6 +15,7 @@ from mooring.nn.virtual_node import VirtualNode
 __all__ = [
     "Addresses",
     "GlobalFiLM",
+    "HeteroSlotVirtualNode",
     "Integration",
     "ResidualAdd",
     "SlotAggregation",

@@ -98,7 +98,7 @@ class SlotFiLM(nn.Module):
         self,
         x: Float[Tensor, "nodes channels"],
         context: Float[Tensor, "nodes context_channels"],
-        memory: Float[Tensor, "graphs slots channels"],
+        memory: Float[Tensor, "graphs slots width"],
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
-from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
 from mooring.nn.checks import check_features, check_nodes, check_share
+from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
-from mooring.ops import checks
+from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
 
 
@@ -33,6 +34,8 @@ class SlotConv(nn.Module):
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`; heads are 4 if None.
         dropout: on the local message and inside the MLP.
         act: activation of the MLP, by PyG's name.
+        norm: normalisation after the local layer and at the end, by PyG's name; LayerNorm keeps a graph's output
+            independent of its batch mates, and BatchNorm does not.
         memory: a virtual node of your own in place of slots, heads and kwargs, which must then be absent.
         kwargs: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
 
@@ -54,6 +57,7 @@ class SlotConv(nn.Module):
         *,
         dropout: float = 0.0,
         act: str = "relu",
+        norm: str | None = "layer_norm",
         memory: nn.Module | None = None,
         **kwargs: Any,
     ) -> None:
@@ -68,8 +72,8 @@ class SlotConv(nn.Module):
         self.conv: Any = conv
         self.memory: Any = _memory(who, memory, channels, {"slots": slots, "heads": heads, **kwargs})
         self.dropout = nn.Dropout(dropout)
-        self.norm_local: Any = nn.LayerNorm(channels) if conv is not None else None
-        self.norm_out = nn.LayerNorm(channels)
+        self.norm_local: Any = _norm(who, norm, channels) if conv is not None else None
+        self.norm_out = _norm(who, norm, channels)
         self.mlp = nn.Sequential(
             nn.Linear(channels, 2 * channels),
             _activation(who, act),
@@ -85,26 +89,42 @@ class SlotConv(nn.Module):
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | tuple[Tensor, Tensor],
         edge_index: Tensor | Any,
-        batch: Tensor | None = None,
+        batch: Tensor | Plan | None = None,
         *,
+        ptr: Tensor | None = None,
+        plan: Plan | None = None,
+        memory: SlotMemory | None = None,
+        return_state: bool = False,
         memory_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Tensor:
-        """``kwargs`` go to the local layer (edge attributes and the like), ``memory_kwargs`` to the memory."""
+    ) -> Tensor | tuple[Tensor, SlotMemory]:
+        """
+        Args:
+            x: node features; or those of the senders and of the receivers, of which the latter have the memory.
+            edge_index: as the local layer takes it.
+            batch, ptr, plan, memory, return_state: as in :class:`~mooring.nn.SlotVirtualNode`.
+            memory_kwargs: further arguments of the memory's call.
+            kwargs: further arguments of the local layer's call, edge attributes and the like.
+        """
+        senders, x = x if isinstance(x, tuple) else (None, x)
         check_features(self, self.channels, x)
-        memory_kwargs = memory_kwargs or {}
+        options = {"ptr": ptr, "plan": plan, "memory": memory, "return_state": return_state or None}
+        memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
         # Through everything, and not only the memory: the MLP too would multiply its zero slopes by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight)
         sound = readers(x, None, writers(sources, log_weight), None)
         h = hide(x, sound)
         if self.conv is not None:
-            h = self.norm_local(h + self.dropout(self.conv(h, edge_index, **kwargs)))
-        h = self.memory(h, batch, **memory_kwargs)
+            message = self.conv(h if senders is None else (senders, h), edge_index, **kwargs)
+            h = self.norm_local(h + self.dropout(message))
+        found = self.memory(h, batch, **memory_kwargs)
+        h, inside = found if return_state else (found, None)
         h = self.norm_out(h + self.mlp(h))
-        return h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
+        h = h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
+        return (h, cast(SlotMemory, inside)) if return_state else h
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, conv={self.conv}, memory={self.memory})"
@@ -128,6 +148,20 @@ def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str
             f"{who}: memory has channels={width} but channels={channels}. Build both with the same channels."
         )
     return memory
+
+
+def _norm(who: str, norm: Any, channels: int) -> nn.Module:
+    if norm is None:
+        return nn.Identity()
+    if norm == "layer_norm":
+        return nn.LayerNorm(channels)
+    try:
+        return normalization_resolver(norm, channels)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{who}: norm is {norm!r} but None or the name of a normalisation was expected, e.g. 'layer_norm' or "
+            "'batch_norm'."
+        ) from error
 
 
 def _activation(who: str, act: Any) -> nn.Module:

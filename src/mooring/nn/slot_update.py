@@ -109,7 +109,7 @@ class SlotUpdate(nn.Module):
             nn.init.normal_(self.anchor_value)
 
     def forward(
-        self, state: SlotState, identity: Float[Tensor, "slots channels"] | None = None
+        self, state: SlotState, identity: Float[Tensor, "*graphs slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
         content = self._content(state).flatten(-2).to(self.lin_out.weight.dtype)

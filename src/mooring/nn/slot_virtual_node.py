@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -19,15 +20,16 @@ from mooring.nn.checks import (
     check_finite,
     check_input,
     check_positive,
+    check_share,
     check_width_or_none,
 )
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_read import SlotRead
-from mooring.nn.slot_update import MASS_FEATURES, MassFeature, SlotUpdate
+from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
-from mooring.ops import Plan, SlotState
+from mooring.ops import Plan, SlotState, checks
 from mooring.ops.checks import check_count
 
 IntegrationName = Literal["film", "residual", "global_film"]
@@ -59,6 +61,10 @@ class SlotVirtualNode(nn.Module):
             where there are as many slots as nodes, but counts less well.
         anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
             helps where slots see hundreds of them.
+        mass_map, content_dropout: as in :class:`SlotUpdate`.
+        dropout: in training, the share of writes that are dropped, each node's to each slot and head by itself (what is
+            left weighs as much more, so that masses stay what they are on average), and of the channels of the
+            context that is read.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
         init_std: how far from the identity the module starts: the gain of the residual (0.1 if None), the deviation of
@@ -93,6 +99,9 @@ class SlotVirtualNode(nn.Module):
         hidden_channels: int | None = None,
         update_channels: int | None = None,
         anchor_init: float = 0.0,
+        mass_map: MassMap = "mlp",
+        content_dropout: float = 0.0,
+        dropout: float = 0.0,
         merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float | None = None,
     ) -> None:
@@ -101,7 +110,10 @@ class SlotVirtualNode(nn.Module):
         check_build(who, channels, slots, heads)
         check_positive(who, "temperature", temperature)
         check_choice(who, "mass", mass, MASS_FEATURES)
+        check_choice(who, "mass_map", mass_map, MASS_MAPS)
         check_finite(who, "anchor_init", anchor_init)
+        check_share(who, "content_dropout", content_dropout)
+        check_share(who, "dropout", dropout)
         if address_channels is not None:
             check_count(who, "address_channels", address_channels)
         update_channels = check_width_or_none(who, "update_channels", update_channels, channels)
@@ -109,6 +121,7 @@ class SlotVirtualNode(nn.Module):
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
+        self.dropout = dropout
         self.merge = merge
         self.address_channels = address_channels
         self.integrate: Any = _integration(who, integrate, channels, slots, hidden_channels, init_std)
@@ -125,6 +138,8 @@ class SlotVirtualNode(nn.Module):
             split=split,
             hidden_channels=update_channels,
             anchor_init=anchor_init,
+            mass_map=mass_map,
+            content_dropout=content_dropout,
         )
         self.read: SlotRead | None = None
         if self.integrate.context_channels:
@@ -155,6 +170,7 @@ class SlotVirtualNode(nn.Module):
         num_graphs: int | None = None,
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
+        memory: SlotMemory | None = None,
         return_state: bool = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
@@ -167,6 +183,8 @@ class SlotVirtualNode(nn.Module):
             log_weight: logarithm of each node's multiplicity in the write, ``[nodes]``; ``-inf`` leaves a node out. Or
                 a bias ``[nodes, slots, heads]`` of each score, as in :func:`mooring.ops.write`.
             num_graphs: number of graphs, needed when the last ones are empty.
+            memory: the :class:`SlotMemory` of an earlier layer with as many slots, to go on from: its slots take the
+                place of the learned ones, as queries (unless slots have addresses) and in the residual.
             return_state: also return the :class:`SlotMemory` of this pass.
         """
         plan = check_input(
@@ -183,7 +201,8 @@ class SlotVirtualNode(nn.Module):
             rows=(self.slots, self.heads),
         )
         check_address(type(self).__name__, address, x, self.address_channels)
-        if self.merge is None and plan.occupied is not None:
+        carried = None if memory is None else self._carried(memory, plan)
+        if carried is None and self.merge is None and plan.occupied is not None:
             given: dict[str, Any] = {
                 "address": address,
                 "sources": sources,
@@ -194,14 +213,44 @@ class SlotVirtualNode(nn.Module):
             return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
         writes = writers(sources, log_weight)
         reads = readers(x, address, writes, targets)
-        state = self.write(x, plan, address=address, sources=sources, log_weight=log_weight, num_graphs=plan.num_graphs)
+        if self.training and self.dropout:
+            log_weight = self._drop_writes(x, log_weight)
+        given = {"address": address, "sources": sources, "log_weight": log_weight, "num_graphs": plan.num_graphs}
+        state = self.write(x, plan, **given, **({} if carried is None else {"slots": carried}))
         if self.merge is not None:
             state = self.merge(state)
-        memory = self.update(state, None if self.write.addresses is not None else self.write.slot)
-        out = self._read_and_integrate(x, memory, plan, address, reads)
+        start = carried if carried is not None or self.write.addresses is not None else self.write.slot
+        slots = self.update(state, start)
+        out = self._read_and_integrate(x, slots, plan, address, reads)
         if not return_state:
             return out
-        return out, self._inspect(x, plan, address, writes, reads, log_weight, state, memory)
+        return out, self._inspect(x, plan, address, writes, reads, log_weight, carried, state, slots)
+
+    def _carried(self, memory: SlotMemory, plan: Plan) -> Tensor:
+        """The slots of an earlier layer."""
+        who, expected = type(self).__name__, (plan.num_graphs, self.slots, self.channels)
+        if not isinstance(memory, SlotMemory):
+            raise TypeError(
+                f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what "
+                "return_state=True gives."
+            )
+        # A traced graph does not know the number of graphs.
+        if tuple(memory.slots.shape)[1:] != expected[1:] or (
+            not torch.compiler.is_compiling() and memory.slots.size(0) != plan.num_graphs
+        ):
+            raise ValueError(
+                f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
+                f"{list(expected)} was expected. Carry the memory of the same batch between layers of one size."
+            )
+        return memory.slots
+
+    def _drop_writes(self, x: Tensor, log_weight: Tensor | None) -> Tensor:
+        """Weights of zero for a share of the writes, and for the others as much more."""
+        kept = torch.rand(x.size(0), self.slots, self.heads, device=x.device) >= self.dropout
+        bias = torch.where(kept, -math.log1p(-self.dropout), float("-inf")).to(x.dtype)
+        if log_weight is None:
+            return bias
+        return bias + (log_weight[:, None, None] if log_weight.dim() == 1 else log_weight)
 
     def _read_and_integrate(
         self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
@@ -213,7 +262,8 @@ class SlotVirtualNode(nn.Module):
             changed = self._read_and_integrate(x.index_select(0, rows), memory, plan.pick(rows), address, None)
             return x.index_copy(0, rows, changed)
         seen, address = hide(x, reads), None if address is None else hide(address, reads)
-        gain = residual_gain(self.integrate)
+        drops = self.training and self.dropout > 0.0
+        gain = None if drops else residual_gain(self.integrate)
         out: Tensor
         if self.read is None:
             out = self.integrate(seen, None, memory, plan.batch)
@@ -221,6 +271,7 @@ class SlotVirtualNode(nn.Module):
             out = self.read(seen, memory, plan, address=address, targets=reads, gain=gain)
         else:
             context = self.read(seen, memory, plan, address=address, targets=reads)
+            context = nn.functional.dropout(context, self.dropout) if drops else context
             out = self.integrate(seen, context, memory, plan.batch)
         return out if reads is None else torch.where(reads.unsqueeze(-1), out, x)
 
@@ -232,10 +283,13 @@ class SlotVirtualNode(nn.Module):
         writes: Tensor | None,
         reads: Tensor | None,
         log_weight: Tensor | None,
+        carried: Tensor | None,
         state: SlotState,
         memory: Tensor,
     ) -> SlotMemory:
-        query, key = self.write.score_parts(hide(x, writes), None if address is None else hide(address, writes))
+        given = () if carried is None else (carried,)
+        address_seen = None if address is None else hide(address, writes)
+        query, key = self.write.score_parts(hide(x, writes), address_seen, *given)
         if writes is not None:
             # Left out before the exponential: the score of a node that did not write may be far above the mass.
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight

@@ -89,7 +89,9 @@ class SlotWrite(nn.Module):
         sources: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
+        slots: Float[Tensor, "graphs slots channels"] | None = None,
     ) -> SlotState:
+        """With ``slots`` each graph's own take the place of the learned ones: a memory carried from another layer."""
         check_features(self, self.channels, x)
         rows = (self.slots, self.heads)
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
@@ -97,7 +99,7 @@ class SlotWrite(nn.Module):
         plan = make_plan(type(self).__name__, batch, None, x.size(0), num_graphs, device=x.device)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
-        query, key = self.score_parts(x, address)
+        query, key = self.score_parts(x, address, slots)
         heads, dim = self.heads, self.channels // self.heads
         folded = self._folds_values(x.size(0), plan.num_graphs)
         if folded:
@@ -130,15 +132,15 @@ class SlotWrite(nn.Module):
         """Width of the addresses; None where content does the routing."""
         return None if self.addresses is None else self.addresses.address_channels
 
-    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Query ``[slots, heads, a]`` and key ``[nodes, heads or 1, a]`` whose dot products are the scores."""
+    def score_parts(self, x: Tensor, address: Tensor | None, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Query ``[(graphs,) slots, heads, a]``, key ``[nodes, heads or 1, a]``; their dot products are the scores."""
         if self.addresses is not None:
             assert address is not None, "checked by forward"
             return self.addresses.table(), address.unsqueeze(1)
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
-        query = (self.lin_query(self.slot) * scale).unflatten(-1, (heads, dim))
+        query = (self.lin_query(self.slot if slots is None else slots) * scale).unflatten(-1, (heads, dim))
         if self._folds_keys():
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
-            return torch.einsum("mhd,hdc->mhc", query, weight), x.unsqueeze(1)
+            return torch.einsum("...mhd,hdc->...mhc", query, weight), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))

@@ -121,7 +121,10 @@ def gradients(
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
     wanted = [one for one in inputs if one is not None and one.requires_grad]
-    found = iter(torch.autograd.grad(function(), wanted, grads, create_graph=True, allow_unused=True))
+    # A mass that nobody's scores enter, as of a plain mean, is a constant.
+    pairs = [(output, grad) for output, grad in zip(function(), grads, strict=True) if output.requires_grad]
+    outputs, slopes = [output for output, _ in pairs], [grad for _, grad in pairs]
+    found = iter(torch.autograd.grad(outputs, wanted, slopes, create_graph=True, allow_unused=True))
     return [next(found) if one is not None and one.requires_grad else None for one in inputs]
 
 

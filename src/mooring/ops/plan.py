@@ -92,6 +92,12 @@ class Plan:
         batch = None if self.batch is None else self.batch.index_select(0, nodes)
         return Plan(nodes.numel(), self.num_graphs, batch, None, self.device)
 
+    def with_graphs(self, num_graphs: int) -> Plan:
+        """The plan of the same nodes among more graphs, the further ones without nodes."""
+        if num_graphs == self.num_graphs:
+            return self
+        return Plan(self.num_nodes, num_graphs, self.index, None, self.device)
+
     @kept
     def occupied(self) -> Occupied | None:
         """The graphs that have nodes, where most have none; None elsewhere, and in a traced graph."""

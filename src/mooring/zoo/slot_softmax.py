@@ -31,8 +31,8 @@ class SlotSoftmaxWrite(SlotWrite):
         # A node's scores are needed for all slots at once, so nothing can be folded into the slots.
         self.folded = False
 
-    def score_parts(self, x: Tensor, address: Tensor | None) -> tuple[Tensor, Tensor]:
-        query, key = super().score_parts(x, address)
+    def score_parts(self, x: Tensor, address: Tensor | None, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        query, key = super().score_parts(x, address, slots)
         return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 
 

@@ -1,0 +1,113 @@
+"""A memory that lives through the layers of a network."""
+
+import pytest
+import torch
+from torch import nn
+
+from mooring import ops
+from mooring.nn import SlotConv, SlotVirtualNode
+from support import Ragged, assert_close
+
+CHANNELS, SLOTS = 12, 5
+BATCH = Ragged((7, 0, 3, 11), False, seed=4)
+
+
+def module(**options: object) -> SlotVirtualNode:
+    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, **options).double()  # type: ignore[arg-type]
+
+
+def features() -> torch.Tensor:
+    return BATCH.randn(BATCH.num_nodes, CHANNELS)
+
+
+@pytest.mark.parametrize("integrate", ["film", "residual", "global_film"])
+def test_slots_of_the_layer_before_are_queries_and_residual(integrate: str) -> None:
+    memory, x = module(integrate=integrate), features()
+    _, before = memory(x, BATCH.index(), num_graphs=4, return_state=True)
+    _, after = memory(x, BATCH.index(), num_graphs=4, memory=before, return_state=True)
+    for graph in range(4):
+        own = BATCH.index() == graph
+        learned = SlotVirtualNode(CHANNELS, SLOTS, heads=2, integrate=integrate).double()  # type: ignore[arg-type]
+        learned.load_state_dict(memory.state_dict())
+        with torch.no_grad():
+            learned.write.slot.copy_(before.slots[graph])
+        _, alone = learned(x[own], return_state=True)
+        assert_close(after.slots[graph], alone.slots[0])
+        assert_close(after.state.log_mass[graph], alone.state.log_mass[0])
+        assert_close(after.write_weights[own], alone.write_weights)
+
+
+def test_the_learned_slots_themselves_carried_change_nothing() -> None:
+    memory, x = module(), features()
+    out, before = memory(x, BATCH.index(), num_graphs=4, return_state=True)
+    same = before._replace(slots=memory.write.slot.expand(4, -1, -1))
+    assert_close(memory(x, BATCH.index(), num_graphs=4, memory=same), out)
+    other = before._replace(slots=torch.randn_like(before.slots))
+    assert not torch.allclose(memory(x, BATCH.index(), num_graphs=4, memory=other), out)
+
+
+def test_gradients_reach_the_layer_before() -> None:
+    first, second, x = module(init_std=0.5), module(init_std=0.5), features()
+    h, carried = first(x, BATCH.index(), num_graphs=4, return_state=True)
+    second(h.detach(), BATCH.index(), num_graphs=4, memory=carried).sum().backward()
+    assert all(
+        parameter.grad is not None and bool(parameter.grad.any())
+        for name, parameter in first.named_parameters()
+        if name.startswith(("write", "update")) and name != "update.anchor_value"  # that is for empty graphs
+    )
+
+
+def test_by_address_it_is_carried_in_the_residual_alone() -> None:
+    memory, x = module(address_channels=3), features()
+    address = BATCH.randn(BATCH.num_nodes, 3, salt=7)
+    given = {"address": address, "num_graphs": 4, "return_state": True}
+    _, before = memory(x, BATCH.index(), **given)
+    _, after = memory(x, BATCH.index(), memory=before, **given)
+    assert_close(after.state.log_mass, before.state.log_mass)
+    assert not torch.allclose(after.slots, before.slots)
+
+
+def test_a_convolution_passes_it_on() -> None:
+    layers = [SlotConv(CHANNELS, None, SLOTS, heads=2).double() for _ in range(2)]
+    plan = ops.plan(BATCH.index(), num_graphs=4)
+    h, carried = layers[0](features(), torch.zeros(2, 0, dtype=torch.long), plan, return_state=True)
+    out, last = layers[1](h, torch.zeros(2, 0, dtype=torch.long), plan=plan, memory=carried, return_state=True)
+    alone = layers[1](h, torch.zeros(2, 0, dtype=torch.long), plan=plan)
+    assert out.shape == alone.shape
+    assert last.slots.shape == (4, SLOTS, CHANNELS)
+    assert not torch.allclose(out, alone)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (torch.zeros(4, SLOTS, CHANNELS), TypeError, "memory is a torch.Tensor"),
+        ("slots", ValueError, "memory has slots of shape (4, 3, 12)"),
+        ("graphs", ValueError, "memory has slots of shape (3, 5, 12)"),
+    ],
+)
+@pytest.mark.usefixtures("as_users_run_it")
+def test_messages(wrong: object, error: type[Exception], words: str) -> None:
+    memory, x = module(), features()
+    _, carried = memory(x, BATCH.index(), num_graphs=4, return_state=True)
+    if wrong == "slots":
+        wrong = carried._replace(slots=carried.slots[:, :3])
+    elif wrong == "graphs":
+        wrong = carried._replace(slots=carried.slots[:3])
+    with pytest.raises(error) as caught:
+        memory(x, BATCH.index(), num_graphs=4, memory=wrong)
+    assert words in str(caught.value)
+
+
+def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    from mooring.ops.tiles.layout import Layout
+
+    original = Layout._make.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Layout, "_make", classmethod(lambda cls, *a: made.append(1) or original(cls, *a)))
+    layers, plan, h = nn.ModuleList(module() for _ in range(5)), ops.plan(BATCH.index(), num_graphs=4), features()
+    h.requires_grad_()
+    for layer in layers:
+        h = layer(h, plan)
+    h.sum().backward()
+    assert len(made) == 1

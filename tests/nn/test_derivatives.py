@@ -1,0 +1,82 @@
+"""Forward mode, second derivatives and torch.func: right values, never silent zeros."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
+from support import Ragged, assert_close
+
+CHANNELS = 6
+BATCH = Ragged((3, 0, 4), False, seed=5)
+MODULES = {
+    "film": lambda: SlotVirtualNode(CHANNELS, 3, heads=2, init_std=0.5),
+    "residual": lambda: SlotVirtualNode(CHANNELS, 3, heads=2, integrate="residual"),
+    "sum": lambda: VirtualNode(CHANNELS, "sum"),
+    "aggregation": lambda: SlotAggregation(CHANNELS, 3, heads=2),
+}
+EVERY = pytest.mark.parametrize("name", list(MODULES))
+
+
+def function(name: str):  # type: ignore[no-untyped-def]
+    module = MODULES[name]().double()
+    index = BATCH.index()
+    return lambda x: module(x, index)
+
+
+def features() -> Tensor:
+    return BATCH.randn(BATCH.num_nodes, CHANNELS)
+
+
+@EVERY
+def test_forward_mode_is_the_difference_quotient(name: str) -> None:
+    call, x, tangent, step = function(name), features(), BATCH.randn(BATCH.num_nodes, CHANNELS, salt=3), 1e-6
+    _, found = torch.func.jvp(call, (x,), (tangent,))
+    quotient = (call(x + step * tangent) - call(x - step * tangent)) / (2 * step)
+    assert float(quotient.detach().abs().max()) > 1e-2
+    torch.testing.assert_close(found, quotient, rtol=0.0, atol=1e-7)
+
+
+@EVERY
+def test_second_derivatives(name: str) -> None:
+    """Forces of a potential are a first derivative, and training on them takes the second."""
+    call = function(name)
+    assert torch.autograd.gradgradcheck(lambda x: call(x).tanh().sum(), (features().requires_grad_(),))
+
+
+@EVERY
+def test_second_derivatives_of_the_parameters(name: str) -> None:
+    module, x, step = MODULES[name]().double(), features().requires_grad_(), 1e-5
+    index = BATCH.index()
+
+    def force_loss() -> Tensor:
+        (force,) = torch.autograd.grad(module(x, index).tanh().sum(), x, create_graph=True)
+        return force.square().sum()
+
+    parameter = max(module.parameters(), key=Tensor.numel)
+    (found,) = torch.autograd.grad(force_loss(), parameter)
+    place = int(found.abs().argmax())
+    sides = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            parameter.view(-1)[place] += sign * step
+        sides.append(float(force_loss().detach()))
+        with torch.no_grad():
+            parameter.view(-1)[place] -= sign * step
+    assert float(found.view(-1)[place]) == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-4)
+
+
+@EVERY
+def test_torch_func_agrees_with_autograd(name: str) -> None:
+    call, x = function(name), features().requires_grad_()
+    (expected,) = torch.autograd.grad(call(x).sin().sum(), x)
+    assert_close(torch.func.grad(lambda z: call(z).sin().sum())(x.detach()), expected)
+    jacobian = torch.func.jacrev(call)(x.detach())
+    assert_close(torch.func.jacfwd(call)(x.detach()), jacobian)
+
+
+@EVERY
+def test_vmap_over_examples(name: str) -> None:
+    call, many = function(name), torch.stack([features(), features() + 1.0])
+    found = torch.func.vmap(call)(many)
+    assert_close(found, torch.stack([call(one) for one in many]))

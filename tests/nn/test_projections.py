@@ -1,0 +1,134 @@
+"""Projections that are more than a linear map are called, whatever the batch: adapters, hooks, parametrisations."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from mooring.nn import SlotAggregation, SlotVirtualNode
+from support import Ragged, assert_close
+
+CHANNELS, SLOTS = 12, 3
+# With few nodes per graph values are projected, with many the projection is folded into the slots.
+BATCHES = {"small graphs": Ragged((3, 0, 4), False, seed=5), "large graph": Ragged((80,), True, seed=5)}
+EACH = pytest.mark.parametrize("batch", list(BATCHES.values()), ids=list(BATCHES))
+
+
+class Adapter(nn.Module):
+    """What peft makes of a linear layer: the same, plus a product of two thin matrices."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(base.in_features, 2, bias=False).to(base.weight)
+        self.up = nn.Linear(2, base.out_features, bias=False).to(base.weight)
+
+    @property
+    def weight(self) -> Tensor:
+        return self.base.weight  # as peft's layers have it: without the adapter
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.base.bias
+
+    @property
+    def out_features(self) -> int:
+        return self.base.out_features
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+def linears(module: nn.Module) -> list[tuple[nn.Module, str]]:
+    return [
+        (parent, name)
+        for parent in module.modules()
+        for name, child in parent.named_children()
+        if type(child) is nn.Linear
+    ]
+
+
+def module(integrate: str = "film") -> SlotVirtualNode:
+    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, integrate=integrate, init_std=0.5).double()  # type: ignore[arg-type]
+
+
+@EACH
+@pytest.mark.parametrize("integrate", ["film", "residual", "global_film"])
+def test_every_adapter_learns(integrate: str, batch: Ragged) -> None:
+    memory = module(integrate)
+    for parent, name in linears(memory):
+        setattr(parent, name, Adapter(getattr(parent, name)))
+    adapters = [one for one in memory.modules() if isinstance(one, Adapter)]
+    memory(batch.randn(batch.num_nodes, CHANNELS), batch.index()).square().sum().backward()
+    assert adapters
+    for one in adapters:
+        assert one.up.weight.grad is not None
+        assert bool(one.up.weight.grad.any())
+
+
+@EACH
+def test_an_adapter_equals_the_merged_weight(batch: Ragged) -> None:
+    merged, adapted = module(), module()
+    adapted.load_state_dict(merged.state_dict())
+    for (parent, name), (other, _) in zip(linears(adapted), linears(merged), strict=True):
+        adapter = Adapter(getattr(parent, name))
+        setattr(parent, name, adapter)
+        with torch.no_grad():
+            getattr(other, name).weight += adapter.up.weight @ adapter.down.weight
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    out, inside = adapted(x, index, return_state=True)
+    expected, plain = merged(x, index, return_state=True)
+    assert_close(out, expected)
+    assert_close(inside.write_weights, plain.write_weights)
+    assert_close(inside.read_weights, plain.read_weights)
+
+
+@EACH
+def test_hooks_fire_whatever_the_batch(batch: Ragged) -> None:
+    memory, fired = module(), []
+    for parent, name in linears(memory):
+        getattr(parent, name).register_forward_hook(lambda *_: fired.append(1))
+    memory(batch.randn(batch.num_nodes, CHANNELS), batch.index())
+    assert len(fired) >= len(linears(memory))
+
+
+@EACH
+def test_parametrised_weights(batch: Ragged) -> None:
+    memory = module()
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    expected = memory(x, index)
+    for parent, name in linears(memory):
+        parametrizations.weight_norm(getattr(parent, name))
+    assert_close(memory(x, index), expected)
+    memory(x, index).sum().backward()
+    assert all(parameter.grad is not None for name, parameter in memory.named_parameters() if "original" in name)
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+def test_quantised_layers() -> None:
+    batch, aggregation = BATCHES["large graph"], SlotAggregation(CHANNELS, SLOTS, heads=2)
+    x, index = batch.randn(batch.num_nodes, CHANNELS).float(), batch.index()
+    expected = aggregation(x, index)
+    quantised = torch.ao.quantization.quantize_dynamic(aggregation, {nn.Linear})
+    assert "Dynamic" in repr(quantised.lin)
+    torch.testing.assert_close(quantised(x, index), expected, rtol=0.1, atol=0.1)
+
+
+def test_dropout_is_off_in_eval_and_keeps_masses_on_average() -> None:
+    batch = BATCHES["large graph"]
+    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=2, dropout=0.5, init_std=0.5).double()
+    plain = module()
+    plain.load_state_dict(memory.state_dict())
+    x = batch.randn(batch.num_nodes, CHANNELS)
+    expected, still = plain(x, return_state=True)
+    memory.eval()
+    assert_close(memory(x), expected)
+    memory.train()
+    masses, dropped = [], []
+    for _ in range(300):
+        out, inside = memory(x, return_state=True)
+        masses.append(inside.state.log_mass.exp())
+        dropped.append(float((inside.write_weights == 0).double().mean()))
+    assert not torch.allclose(out, expected)
+    assert sum(dropped) / len(dropped) == pytest.approx(0.5, abs=0.02)
+    torch.testing.assert_close(torch.stack(masses).mean(0), still.state.log_mass.exp(), rtol=0.05, atol=0.0)
