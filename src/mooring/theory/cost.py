@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mooring.ops import read, write
-from mooring.theory.claim import Claim, Evidence
-from mooring.theory.series import Series
+from mooring.theory.claim import Claim, Evidence, Series
 
 MATRIX_PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}
 """Operator name to the position of its left factor."""

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from mooring.ops import SlotState, anchored, read, write
 from mooring.theory.claim import Claim, Evidence
+from mooring.theory.construction import Partition, node_key, sign_code, slot_query
 from mooring.theory.instances import Instances, every_counted, sampled_counted
-from mooring.theory.partition import Partition, node_key, sign_code, slot_query
-from mooring.theory.weisfeiler import refine
+from mooring.theory.multiset import refine
 
 Answer = tuple[Int64[Tensor, " nodes"], Int64[Tensor, " nodes"]]
 """Label and count of every target."""

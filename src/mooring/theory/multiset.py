@@ -1,9 +1,9 @@
-"""The anchored read tells every bounded multiset apart, and so refines colours exactly as 1-WL does."""
+"""thm:wlinjective: the anchored read is injective on bounded multisets, so it refines colours exactly as 1-WL does."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from jaxtyping import Float64, Int64
@@ -11,7 +11,37 @@ from torch import Tensor
 
 from mooring.ops import SlotState, anchored, write
 from mooring.theory.claim import Claim, Evidence
-from mooring.theory.weisfeiler import refine, same_partition
+
+
+def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list[int]:
+    """One refinement: nodes keep one colour when colour and multiset of in-neighbour colours agree.
+
+    Paper: thm:wlinjective.
+
+    Args:
+        colors: current colour of each node.
+        edges: directed (from, to) pairs; list both directions of an undirected edge.
+
+    Example:
+        >>> refine([0, 0, 0], [(0, 1), (1, 0), (1, 2), (2, 1)])  # a path: both ends get one colour
+        [0, 1, 0]
+    """
+    names: dict[Hashable, int] = {}
+    plain = [names.setdefault(color, len(names)) for color in colors]
+    heard: list[list[int]] = [[] for _ in colors]
+    for source, target in edges:
+        heard[target].append(plain[source])
+    refined: dict[tuple[int, tuple[int, ...]], int] = {}
+    return [
+        refined.setdefault((own, tuple(sorted(others))), len(refined)) for own, others in zip(plain, heard, strict=True)
+    ]
+
+
+def same_partition(first: Sequence[Hashable], second: Sequence[Hashable]) -> bool:
+    """Whether two colourings put the same nodes together, whatever they call the colours."""
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
+
 
 Read = Callable[[SlotState], Float64[Tensor, "graphs dim"]]
 
