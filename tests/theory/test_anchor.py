@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mooring.ops import SlotState, log_odds, write
-from mooring.theory.anchor import Stack, dedicated, naive_log_odds, normalised, with_anchor
+from mooring.theory.anchor import Stack, dedicated_coordinate, naive_log_odds, normalised, with_anchor
 
 
 def test_anchor_of_logit_zero_sees_the_number_of_copies() -> None:
@@ -41,4 +41,4 @@ def test_the_printed_formula_is_infinite_in_float32_where_the_difference_is_exac
 
 def test_dedicated_coordinate_is_left_to_the_anchor() -> None:
     value = torch.ones(3, 5, dtype=torch.float64)
-    assert dedicated(value).tolist() == [[0, 1, 1, 1, 1]] * 3
+    assert dedicated_coordinate(value).tolist() == [[0, 1, 1, 1, 1]] * 3

@@ -57,10 +57,9 @@ def test_a_target_reads_from_its_own_graph_and_slot() -> None:
     source, target = sampled_permutations(7, 5, generator)
     table = AddressedTable(7, 3, bits=3)
     memory = table.write(source).round().long()
-    memory[2, 1, table.width - 1] ^= (
-        1  # last block of slot 1 of graph 2, the digit of identifier 3 * 2 + 1... or padding
-    )
-    memory[2, 1, 1] ^= 1  # first block, after the address: identifier 1
+    # Slot 1 of graph 2: its first block, after the address, is identifier 1; its last has no identifier below 7.
+    memory[2, 1, 1] ^= 1
+    memory[2, 1, table.width - 1] ^= 1
     changed = table.read(memory, target) != target.label
     assert torch.equal(changed, (target.graph == 2) & (target.identifier == 1))
 

@@ -55,7 +55,7 @@ def test_mixed_difference_of_the_task_is_two_and_of_separable_outputs_zero() -> 
 
 def test_best_separable_is_the_least_squares_optimum() -> None:
     truth = tables(3)
-    # All f(h_j) + g(z): one free table a target, one free vector a permutation.
+    # All f(h_j) + g(z): one free table per target, one free vector per permutation.
     targets, graphs = 3, len(truth)
     design = torch.zeros(graphs * targets, targets + graphs, dtype=torch.float64)
     rows = torch.arange(graphs * targets)

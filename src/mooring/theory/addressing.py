@@ -38,8 +38,8 @@ def margin(codebook: Float64[Tensor, "slots dim"]) -> float:
 def logarithmic_dim(slots: int) -> int:
     """Dimensions in which :func:`separated` finds ``slots`` addresses of margin 1/2: ``7 ceil(log2 M) + 1``.
 
-    A random point is within margin 1/2 of a given address with probability at most ``exp(-dim/8)``, so while
-    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, some point is always left to add.
+    A random point is too close to a given address with probability at most ``exp(-dim/8)``, so while
+    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, there is always a point left to add.
     """
     return 7 * max(1, (slots - 1).bit_length()) + 1
 
@@ -47,9 +47,9 @@ def logarithmic_dim(slots: int) -> int:
 def separated(
     slots: int, dim: int, draw: Draw, generator: torch.Generator, *, least: float = 0.5, draws: int = 20
 ) -> Float64[Tensor, "slots dim"]:
-    """A codebook grown greedily: candidates are kept while they stay ``least`` away from all kept before.
+    """A codebook grown greedily: a candidate is kept if its margin to all kept before is at least ``least``.
 
-    Where the dimension cannot hold so many, random points fill the codebook up and its margin is smaller: measure it.
+    Where the dimension cannot hold that many, the rest are random points and the margin is smaller: measure it.
 
     Paper: the codebooks after prop:routing.
     """
@@ -82,7 +82,7 @@ def read_bound(slots: int, delta: float, temperature: float) -> float:
 
 
 def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.Generator) -> Evidence:
-    """In ``p`` dimensions the best linear gate misses the one-hot codes by ``M - p`` squared, so never hits them."""
+    """In ``p < M`` dimensions the best linear gate is at squared distance ``M - p`` from the one-hot codes."""
     examined, closest, excess = 0, math.inf, math.inf
     for slots in (2, 3, 5, 11, 23):
         for dim in dims(slots):
@@ -99,7 +99,7 @@ def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.
 
 @dataclass(frozen=True)
 class Routing:
-    """Addresses for the slots and the margin that is claimed for them."""
+    """Addresses of the slots and the margin claimed for them."""
 
     codebook: Float64[Tensor, "slots dim"]
     delta: float
@@ -109,7 +109,7 @@ RoutingDraw = Callable[[int, torch.Generator], Routing]
 
 
 def honest_routing(slots: int, generator: torch.Generator) -> Routing:
-    """A random codebook of random kind and dimension without a repeated address, with its measured margin."""
+    """A codebook of random kind and dimension, all addresses different, with its measured margin."""
     while True:
         draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
         dim = int(torch.randint(2, logarithmic_dim(slots) + 8, (), generator=generator))
@@ -127,7 +127,7 @@ def overclaimed_routing(slots: int, generator: torch.Generator) -> Routing:
 
 
 def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
-    """Attention mass each slot of the real write gives to sources outside its group."""
+    """Attention mass that each slot of the real write gives to sources outside its group."""
     slots = len(codebook)
     value = torch.nn.functional.one_hot(group, slots).double()
     query, key = codebook / temperature, codebook[group]

@@ -25,7 +25,7 @@ Summary = Callable[[SlotState], Float64[Tensor, "graphs slots heads dim"]]
 
 
 def normalised(state: SlotState) -> Float64[Tensor, "graphs slots heads dim"]:
-    """Standard attention: the content, without its mass. Paper: eq:standardatt."""
+    """Standard attention: the content without the mass. Paper: eq:standardatt."""
     return state.content
 
 
@@ -58,8 +58,8 @@ def check_replication(summary: Summary, instances: int, generator: torch.Generat
 class Stack:
     """Random layers over a source-centre-target graph: a mean over sources, a slot memory, a shared node update.
 
-    Sources and targets read the slots of the layer before, the centre reads the mean of the sources, and every slot
-    keeps itself as a residual outside its attention.
+    Slots read the sources and add the result to themselves, the centre takes the mean of the sources, and sources and
+    targets read the slots and the centre.
 
     Paper: app:anchor, the general replication-blind architecture.
     """
@@ -123,13 +123,9 @@ def check_induction(summary: Summary, instances: int, generator: torch.Generator
     return Evidence(worst <= ROUNDING, worst, instances, note, (series,))
 
 
-def _normal(generator: torch.Generator, *shape: int) -> Float64[Tensor, "..."]:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def distinct_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
     """An anchor value other than the nodes' value."""
-    return value + torch.randn(value.shape, generator=generator, dtype=torch.float64)
+    return value + _normal(generator, *value.shape)
 
 
 def equal_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
@@ -144,7 +140,7 @@ AnchorDraw = Callable[[Float64[Tensor, " dim"], torch.Generator], Float64[Tensor
 def multiplicity(
     share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
 ) -> Float64[Tensor, " counts"]:
-    """The ``k`` that puts the output at this share of the way from the anchor to the nodes' value."""
+    """``k = share / (1 - share) exp(s0 - s)``, from the share of the way from the anchor to the nodes' value."""
     return share / (1 - share) * (anchor_logit - score).exp()
 
 
@@ -158,21 +154,21 @@ def bare_odds(
 
 @dataclass(frozen=True)
 class Segment:
-    """An anchor, and how a multiplicity is read off the share of the way from it to the nodes' value."""
+    """How to draw an anchor value, and how to get k from the output's share of the way to the nodes' value."""
 
-    draw: AnchorDraw
+    anchor: AnchorDraw
     decode: Callable[[Float64[Tensor, " counts"], Float64[Tensor, ""], Float64[Tensor, ""]], Float64[Tensor, " counts"]]
 
 
 def check_segment(segment: Segment, instances: int, generator: torch.Generator) -> Evidence:
-    """Every multiplicity from 0 to 400 is read off where the anchored output lies between ``a`` and ``v``."""
+    """Every multiplicity from 0 to 400 is recovered from where the anchored output lies between ``a`` and ``v``."""
     largest, dim, worst, examined = 400, 5, 0.0, 0
     counts = torch.arange(largest + 1)
     graph = counts.repeat_interleave(counts)
     for _ in range(instances):
         score, anchor_logit = (torch.rand(2, generator=generator, dtype=torch.float64) * 8 - 4).unbind()
-        value = torch.randn(dim, generator=generator, dtype=torch.float64)
-        anchor = segment.draw(value, generator)
+        value = _normal(generator, dim)
+        anchor = segment.anchor(value, generator)
         keys, values = torch.ones(len(graph), 1, 1, dtype=torch.float64), value.expand(len(graph), 1, dim)
         state = write(score.view(1, 1, 1), keys, values, graph, num_graphs=largest + 1)
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[:, 0, 0]
@@ -190,12 +186,12 @@ def check_segment(segment: Segment, instances: int, generator: torch.Generator) 
     return Evidence(worst < 0.5, 0.5 - worst, examined, note)
 
 
-def dedicated(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
+def dedicated_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
     """Node values leave coordinate 0 to the anchor."""
     return torch.cat([torch.zeros_like(value[:, :1]), value[:, 1:]], dim=1)
 
 
-def shared(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
+def shared_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
     """Node values use the anchor's coordinate too."""
     return value
 
@@ -205,13 +201,13 @@ def check_round_trip(
     instances: int,
     generator: torch.Generator,
 ) -> Evidence:
-    """Mass, content and their product come back from the anchored output and the anchor logit alone."""
+    """Mass, content and their product are recovered from the anchored output and the anchor logit alone."""
     dim, worst = 6, 0.0
     for _ in range(instances):
         nodes = int(torch.randint(1, 40, (), generator=generator))
-        score, value = torch.randn(2, nodes, dim, generator=generator, dtype=torch.float64)
+        score, value = _normal(generator, 2, nodes, dim)
         score, value = 1.5 * score[:, 0], place(value)
-        anchor_logit = torch.randn((), generator=generator, dtype=torch.float64) * 1.5
+        anchor_logit = _normal(generator) * 1.5
         anchor = torch.nn.functional.one_hot(torch.tensor(0), dim).double()
         state = write(torch.ones(1, 1, 1).double(), score.view(-1, 1, 1), value.unsqueeze(1))
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[0, 0, 0]
@@ -240,7 +236,7 @@ def naive_log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"])
 
 
 def check_float32(read_mass: MassRead, instances: int, generator: torch.Generator) -> Evidence:
-    """In float32, log-odds from -100 to 100 come back to a few units in the last place."""
+    """In float32, log-odds from -100 to 100 are exact to a few units in the last place."""
     members, anchor_logit = 5, torch.full((1, 1), 1.25)
     score = torch.linspace(-100, 100, instances).view(-1, 1) + torch.randn(instances, members, generator=generator)
     value = torch.randn(instances * members, 1, 3, generator=generator)
@@ -270,6 +266,10 @@ def check_float32(read_mass: MassRead, instances: int, generator: torch.Generato
 
 def _error(measured: Float32[Tensor, "graphs 1 1"], truth: Float64[Tensor, " graphs"]) -> Float64[Tensor, " graphs"]:
     return (measured.flatten().double() - truth).abs()
+
+
+def _normal(generator: torch.Generator, *shape: int) -> Float64[Tensor, "..."]:
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -308,8 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="prop:mass",
         statement="Mass Z, content mu and their product are recovered from the anchored output and the anchor logit.",
         check=check_round_trip,
-        subject=dedicated,
-        control=shared,
+        subject=dedicated_coordinate,
+        control=shared_coordinate,
         control_means="premise removed: node values are not zero in the anchor's coordinate",
         margin_means="largest relative error of the round trip; 1e-9 allowed",
         instances=500,

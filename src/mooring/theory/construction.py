@@ -70,13 +70,13 @@ def sign_code(number: Int64[Tensor, " count"], total: int) -> Float64[Tensor, "c
 
 
 def slot_query(code: Float64[Tensor, "slots dim"]) -> Float64[Tensor, "slots 1 extended"]:
-    """Queries whose score is 0 on their own code's key and at most ``-2 SHARPNESS`` on any other sign code's."""
+    """Queries whose score is 0 on the key of their own code and at most ``-2 SHARPNESS`` on any other."""
     offset = -code.square().sum(dim=1, keepdim=True)
     return (SHARPNESS * torch.cat([code, offset], dim=1)).unsqueeze(1)
 
 
 def node_key(code: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes 1 extended"]:
-    """Keys that meet :func:`slot_query`; reading exchanges the two roles and the scores stay as they are."""
+    """Keys for :func:`slot_query`. A read uses them as queries and the slots' as keys, with the same scores."""
     return torch.cat([code, torch.ones(len(code), 1, dtype=code.dtype)], dim=1).unsqueeze(1)
 
 
@@ -93,7 +93,8 @@ class AddressedTable:
     """Maps source (identifier, label) pairs to slots of b-bit integers, and those to every target's label.
 
     Slot m holds its own number, then one block of label digits for each identifier of its group. The write is a
-    softmax over nodes, so a slot's content is the mean over its group; the group's size is public and undoes the mean.
+    softmax over nodes, so a slot's content is the mean over its group; multiplying by the group's size, which is
+    public, gives the sum.
 
     Paper: thm:upper, eq:upper.
 
@@ -115,7 +116,7 @@ class AddressedTable:
 
     @property
     def width(self) -> int:
-        """Coordinates of one slot: exactly eq:upper, with nothing in its O(1)."""
+        """Coordinates of one slot: eq:upper with its O(1) equal to 0."""
         return construction_width(self.n, self.slots, self.bits)
 
     def write(
@@ -124,8 +125,8 @@ class AddressedTable:
         """The memory before rounding; every coordinate is within rounding error of an integer below ``2^b``.
 
         Args:
-            source: the nodes that write, each identifier at most once a graph.
-            members: how many of each group write; all of them unless told.
+            source: the nodes that write, each identifier at most once per graph.
+            members: how many identifiers of each group write; all of them if None.
         """
         partition, digits = self.partition, label_digits(self.n, self.bits)
         nodes = torch.arange(len(source.identifier))

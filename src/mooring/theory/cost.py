@@ -1,4 +1,4 @@
-"""Operations of the write and the read, counted as they are executed: they grow as n M d, dense attention as n^2 d."""
+"""sec:background.cost: a write and a read take ``O(n M d)`` operations by count; dense attention ``O(n^2 d)``."""
 
 from __future__ import annotations
 

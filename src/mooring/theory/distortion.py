@@ -1,7 +1,7 @@
-"""Below the bound: the best average recovery that B bits allow, from above and from below.
+"""Below the bound: the best average recovery that B bits allow, from above and from below (sec:discussion).
 
-The paper's bound asks for every permutation in full. Here a permutation of n labels is uniform, an encoder keeps B
-bits of it, each target guesses, and recovery is the expected share of right guesses.
+thm:lower asks for every permutation in full. Here a permutation of n labels is uniform, an encoder keeps B bits of it,
+each target guesses, and recovery is the expected share of right guesses.
 
 Converse. A decoder has at most ``2^B`` answer words. A fixed word agrees with a random permutation in t given places
 with probability at most ``(n-t)!/n!``, so in t or more places with probability at most ``C(n,t) (n-t)!/n! = 1/t!``,
@@ -11,7 +11,10 @@ and in one place on average. Over ``2^B`` words the best agreement is therefore 
 Achievability. Draw the ``2^B`` words as independent random permutations: agreements are then independent numbers of
 fixed points, and their expected maximum is ``sum_t 1 - (1 - P(F >= t))^(2^B)``. Some codebook is at least as good.
 
-Paper: beyond it; rem:lower-scope and the first limitation of sec:discussion ask for it.
+Two claims hold these curves against optimal codebooks found by search (sec:discussion.distortion) and against slots
+that store a part of the table (sec:discussion.table).
+
+Paper: not in it; rem:lower-scope and the first limitation of sec:discussion name the question.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from mooring.theory.instances import all_permutations, table_instances
 
 
 def recovery_ceiling(n: int, bits: float) -> float:
-    """The most labels of a random permutation that any encoder of so many bits, with any decoder, recovers on average.
+    """The largest share of a random permutation that any encoder of ``bits`` bits and any decoder recover on average.
 
     Example:
         >>> recovery_ceiling(12, bits=0) == 1 / 12, recovery_ceiling(12, bits=29)
@@ -43,7 +46,7 @@ def recovery_ceiling(n: int, bits: float) -> float:
 
 
 def recovery_by_codebook(n: int, bits: float) -> float:
-    """What the average random codebook of ``2^bits`` permutations recovers; with ``log2 n!`` bits, everything."""
+    """The average share that a random codebook of ``2^bits`` permutations recovers; 1 from ``log2 n!`` bits on."""
     if bits >= required_bits(n):
         return 1.0
     agreement = 0.0
@@ -55,7 +58,7 @@ def recovery_by_codebook(n: int, bits: float) -> float:
 
 
 def stored_identifiers(n: int, bits: float) -> int:
-    """How many labels fit when a table names them one after another: the largest k with ``n!/(n-k)! <= 2^B``."""
+    """How many labels of a table fit: the largest k with ``n!/(n-k)! <= 2^B``."""
     used = 0.0
     for k in range(n):
         used += math.log2(n - k)
@@ -65,13 +68,13 @@ def stored_identifiers(n: int, bits: float) -> int:
 
 
 def recovery_by_table(n: int, bits: float) -> float:
-    """Store as many identifiers' labels as fit and guess the rest: k right, and one more on average by chance."""
+    """Store the k labels that fit and guess the others: ``(k + 1) / n``, since one guess is right on average."""
     stored = stored_identifiers(n, bits)
     return min(n, stored + 1) / n
 
 
 def label_recovery_ceiling(labels: int, bits_per_label: float) -> float:
-    """The same ceiling for independent labels over an alphabet: one minus the distortion at that rate.
+    """The ceiling for independent uniform labels: one minus the distortion D at that rate.
 
     ``R(D) = log2 C - h(D) - D log2(C - 1)``, the rate-distortion function of a uniform source, inverted by bisection.
     """
@@ -114,7 +117,7 @@ def distortion_series(n: int) -> Series:
 
 
 def label_series(labels: int) -> Series:
-    """The same for independent labels over an alphabet, by the bits of one label."""
+    """Recovery of independent labels over the bits per label."""
     need = math.log2(labels)
     grid = [need * step / 40 for step in range(45)]
     share = [min(1.0, bits / need) for bits in grid]
@@ -130,8 +133,8 @@ def label_series(labels: int) -> Series:
     )
 
 
-Words = Callable[[int, int], int]
-"""Maps (n, bits) to the number of answer words a scheme really uses."""
+CodebookSize = Callable[[int, int], int]
+"""Maps (n, bits) to the number of answer words that a scheme uses."""
 
 
 def agreements(n: int) -> Int64[Tensor, "words permutations"]:
@@ -143,8 +146,8 @@ def agreements(n: int) -> Int64[Tensor, "words permutations"]:
 def best_recovery(n: int, words: int) -> tuple[float, bool]:
     """The best average recovery of a codebook of that many words, and whether the search was exhaustive.
 
-    Every codebook is tried where that is feasible; otherwise words are added greedily and then exchanged one by one
-    until no exchange helps, which gives a codebook that exists, hence a lower bound on the best.
+    Every codebook is tried where that is feasible. Otherwise words are added greedily and then exchanged one by one
+    until no exchange helps, which gives a lower bound on the best.
     """
     agreement = agreements(n)
     total = agreement.shape[1] * n
@@ -167,7 +170,7 @@ def best_recovery(n: int, words: int) -> tuple[float, bool]:
     return float(agreement[kept].amax(dim=0).sum()) / total, False
 
 
-def check_curve(words: Words, instances: int, generator: torch.Generator) -> Evidence:
+def check_ceiling(words: CodebookSize, instances: int, generator: torch.Generator) -> Evidence:
     """Searched codebooks lie between achievability and ceiling at every budget. ``instances`` is the largest n."""
     del generator
     examined, slack, exhaustive, note = 0, math.inf, 0, ""
@@ -187,16 +190,16 @@ def check_curve(words: Words, instances: int, generator: torch.Generator) -> Evi
 
 
 Guess = Callable[[Int64[Tensor, "graphs n"], int], Int64[Tensor, "graphs unstored"]]
-"""Maps permutations and the number of stored identifiers to guesses for the others, as a decoder would make them."""
+"""Maps permutations and the number of stored identifiers to what the targets of the others guess."""
 
 
 def unused_label(permutations: Int64[Tensor, "graphs n"], stored: int) -> Int64[Tensor, "graphs unstored"]:
-    """The smallest label that the stored part leaves over, for every other target: one of them is right."""
+    """The smallest label that is not stored, for every other target: one of them is right."""
     return permutations[:, stored:].min(dim=1, keepdim=True).values.expand(-1, permutations.shape[1] - stored)
 
 
-def any_label(permutations: Int64[Tensor, "graphs n"], stored: int) -> Int64[Tensor, "graphs unstored"]:
-    """Label 0, without a look at the stored part."""
+def label_zero(permutations: Int64[Tensor, "graphs n"], stored: int) -> Int64[Tensor, "graphs unstored"]:
+    """Label 0, whatever is stored."""
     return torch.zeros_like(permutations[:, stored:])
 
 
@@ -205,7 +208,7 @@ def partial_recovery(n: int, slots: int, stored: int, guess: Guess) -> Float64[T
     permutations = all_permutations(n)
     right = (guess(permutations, stored) == permutations[:, stored:]).sum()
     if stored:
-        # Identifiers keep their labels below n, so the table is built for n and written by the stored sources only.
+        # A stored label may be any of n, so the table is built for n identifiers and written by the stored ones.
         nodes = table_instances(permutations)
         table = AddressedTable(n, slots, bits=3)
         kept = nodes.take((nodes.identifier < stored).nonzero().squeeze(1))
@@ -234,7 +237,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         label="sec:discussion.distortion",
         statement="With B < log2(n!) bits, best average recovery lies between a random codebook's and the ceiling.",
-        check=check_curve,
+        check=check_ceiling,
         subject=lambda n, bits: min(2**bits, math.factorial(n)),
         control=lambda n, bits: min(2 ** (bits + 1), math.factorial(n)),
         control_means="premise removed: the encoder uses one bit more than the budget says",
@@ -246,7 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Slots that store the labels that fit, and targets that guess the rest, recover (k + 1) / n.",
         check=check_table,
         subject=unused_label,
-        control=any_label,
+        control=label_zero,
         control_means="targets guess without a look at what is stored",
         margin_means="largest gap between measured recovery and the formula",
         instances=6,

@@ -18,10 +18,10 @@ from mooring.theory.instances import Instances, benchmark_batch
 
 @dataclass(frozen=True)
 class HandSetMemory:
-    """A SlotVirtualNode whose weights copy payloads to the slots and back, with the codes that go with it.
+    """A SlotVirtualNode whose weights copy payloads to the slots and back, and the addresses it is called with.
 
     Node features are ``[payload, 1, 0, 0]``. The slots' LayerNorms turn content into ``scale * content + shift``; the
-    two constant coordinates reveal scale and shift, so a target can undo them. The last coordinate receives the mass.
+    coordinates 1 and 0 reveal scale and shift, so a target can undo them. The last coordinate receives the mass.
     The mass MLP passes its input through, since ``gelu(x) - gelu(-x) = x``.
 
     Paper: the constructions of thm:upper and cor:countedwl. Departs: two reference coordinates, part of the O(1) of
@@ -30,8 +30,8 @@ class HandSetMemory:
     Args:
         partition: which slot and block belongs to which identifier.
         block: payload coordinates of one identifier.
-        anchored: build the anchored virtual node, or the Cross-Attn one without a mass channel.
-        addressed: give slots different addresses; False makes the memory homogeneous.
+        anchored: whether slots have anchors and a mass channel; False builds the Cross-Attn virtual node.
+        addressed: whether slots have different addresses; False makes the memory homogeneous.
     """
 
     partition: Partition
@@ -45,7 +45,7 @@ class HandSetMemory:
 
     @property
     def channels(self) -> int:
-        """Width: payload, two references and the mass, or what the address needs if that is more."""
+        """Width of a state: payload, two references and the mass, or the address if that is wider."""
         return max(self.payload + 3, self._code(torch.arange(1)).shape[1])
 
     def build(self) -> SlotVirtualNode:
@@ -136,14 +136,14 @@ class HandSetMemory:
 
 Build = Callable[[Partition, int], HandSetMemory]
 
-LABELLED = ((7, 3, 1), (12, 4, 2), (53, 8, 8), (211, 16, 8))
-COUNTED = ((12, 12), (12, 5), (12, 4), (7, 1))
+LABEL_SIZES = ((7, 3, 1), (12, 4, 2), (53, 8, 8), (211, 16, 8))
+COUNT_SIZES = ((12, 12), (12, 5), (12, 4), (7, 1))
 
 
 def check_labels(build: Build, instances: int, generator: torch.Generator) -> Evidence:
     """Every target of random permutation-valued batches recovers its label from b-bit digits in a slot."""
     examined, worst = 0, 0.0
-    for n, slots, bits in LABELLED:
+    for n, slots, bits in LABEL_SIZES:
         memory = build(Partition(n, slots), label_digits(n, bits))
         source, target = benchmark_batch(n, instances, generator)
         shifts = torch.arange(memory.block) * bits
@@ -157,14 +157,14 @@ def check_labels(build: Build, instances: int, generator: torch.Generator) -> Ev
         if wrong:
             note = f"n={n}, M={slots}, b={bits}: {int(wrong)} of {len(found)} targets wrong"
             return Evidence(False, 0.5 - worst, examined, note)
-    note = f"n to {LABELLED[-1][0]}; digits within {worst:.1e} of integers after two LayerNorms"
+    note = f"n to {LABEL_SIZES[-1][0]}; digits within {worst:.1e} of integers after two LayerNorms"
     return Evidence(True, 0.5 - worst, examined, note)
 
 
 def check_counts(build: Build, instances: int, generator: torch.Generator) -> Evidence:
     """Every target of random counted batches, all scales, recovers label and count."""
     examined, worst = 0, 0.0
-    for n, slots in COUNTED:
+    for n, slots in COUNT_SIZES:
         memory = build(Partition(n, slots), n)
         source, target = benchmark_batch(n, instances, generator, max_count=4, scales=(1, 2, 3))
         colors = torch.nn.functional.one_hot(source.label, n).double()

@@ -29,7 +29,7 @@ def cloned(copies: int, dim: int, generator: torch.Generator) -> Float64[Tensor,
 
 
 def one_differs(copies: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "copies dim"]:
-    """Clones but for one coordinate of one of them."""
+    """Clones, except for one coordinate of one of them."""
     states = cloned(copies, dim, generator)
     states[-1, 0] += 1e-3
     return states
@@ -38,8 +38,8 @@ def one_differs(copies: int, dim: int, generator: torch.Generator) -> Float64[Te
 def spread(start: Start, copies: int, depth: int, generator: torch.Generator) -> list[float]:
     """How far apart the virtual nodes are after each layer of a random network on a random graph.
 
-    In a layer each virtual node attends to all nodes and adds the log mass to what it reads; then nodes are updated
-    from their neighbours and from all virtual nodes. The virtual nodes share weights, drawn anew for each layer.
+    In a layer every virtual node attends to all nodes and adds the log mass to its read; then nodes are updated from
+    their neighbours and from all virtual nodes. The virtual nodes share weights, which differ between layers.
     """
     dim, nodes = 9, int(torch.randint(3, 20, (), generator=generator))
     adjacency = (torch.rand(nodes, nodes, generator=generator) < 0.3).double()
@@ -78,7 +78,7 @@ def check_symmetry(start: Start, instances: int, generator: torch.Generator) -> 
 
 
 Decoder = Callable[[Float64[Tensor, "batch targets n"]], Float64[Tensor, "batch targets n"]]
-"""Maps the one-hot label tables of a batch of instances to what its targets answer."""
+"""Maps one-hot label tables, one per graph, to the answers of the targets."""
 
 DecoderDraw = Callable[[int, torch.Generator], Decoder]
 
@@ -97,13 +97,13 @@ def random_separable(n: int, generator: torch.Generator) -> Decoder:
 
 
 def best_separable(n: int, generator: torch.Generator) -> Decoder:
-    """The least-squares optimum over all ``f(h_j) + g(z)``: for each instance the mean label, so 1/n everywhere."""
+    """The least-squares optimum over all ``f(h_j) + g(z)``: the mean of the one-hot labels, 1/n everywhere."""
     del generator
     return lambda table: torch.full_like(table, 1 / n)
 
 
 def either_separable(n: int, generator: torch.Generator) -> Decoder:
-    """One of the two above, by chance."""
+    """One of the two above, at random."""
     draw = (random_separable, best_separable)[int(torch.randint(2, (), generator=generator))]
     return draw(n, generator)
 
@@ -140,7 +140,7 @@ def check_separable(draw: DecoderDraw, instances: int, generator: torch.Generato
         output = draw(n, generator)(truth)
         worst_difference = max(worst_difference, float(mixed_difference(output[:, pair]).abs().max()))
         least_error = min(least_error, float((output - truth)[:, pair].abs().max()))
-    # The task's mixed difference is +-2 and four errors must make it up, so one of them is 1/2 or more.
+    # The task's mixed difference is +-2, so of the four errors that add up to it one is at least 1/2.
     passed = worst_difference < 1e-9 and least_error >= 0.5 - 1e-9
     note = f"largest mixed difference {worst_difference:.1e} (the task needs 2), least worst error {least_error:.3f}"
     return Evidence(passed, least_error - 0.5, instances, note)

@@ -46,7 +46,7 @@ def labels() -> tuple[str, ...]:
 
 
 def select(wanted: Sequence[str] | None = None) -> tuple[Claim, ...]:
-    """The claims of the given labels; a label without its dotted part stands for all its parts.
+    """The claims with the given labels; a label without its dotted part stands for all its parts.
 
     Example:
         >>> [claim.label for claim in select(["prop:mass"])]
@@ -99,13 +99,13 @@ def verify(
     instances: int | None = None,
     progress: Callable[[ClaimResult], None] | None = None,
 ) -> Verification:
-    """Check the paper's claims, each beside its control.
+    """Check the paper's claims, each with its controls.
 
     Args:
         labels: which claims; None means all of them. A label without its dotted part means all its parts.
-        seed: everything random is a function of it and of the label.
-        instances: ask every claim for this many instances instead of its own number.
-        progress: called with each result as it comes.
+        seed: everything random is a function of the seed and the label.
+        instances: the number of instances of every claim, instead of its own.
+        progress: called with each result as soon as it is known.
 
     Example:
         >>> verify(["prop:onehot"]).passed
