@@ -35,7 +35,7 @@ WARM = "torch torch_geometric.nn torch_geometric.testing lightning networkx scip
 WARM += " hypothesis beartype jaxtyping pytest matplotlib.pyplot typer"
 # Plugins that are warm cannot be rewritten, and need not be.
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-DEAR = ("compile", "distributed", "recount", "dataset", "registry")
+DEAR = ("compile", "distributed", "recount", "dataset", "registry", "verify")
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, Add Sub, Mult Div, LShift RShift, BitAnd BitOr, And Or"
 PAIRS += ", min max, amin amax, minimum maximum, all any, argmin argmax, floor ceil"
 TWINS = {"FloorDiv": "Mult", "Mod": "Mult", "Pow": "Mult"}

@@ -104,7 +104,8 @@ def test_parametrised_weights(batch: Ragged) -> None:
     assert all(parameter.grad is not None for name, parameter in memory.named_parameters() if "original" in name)
 
 
-@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+# It is deprecated, and still what runs on a CPU without another package.
+@pytest.mark.filterwarnings("ignore:.*quantiz.*:DeprecationWarning", "ignore:.*quantize.*:UserWarning")
 def test_quantised_layers() -> None:
     batch, aggregation = BATCHES["large graph"], SlotAggregation(CHANNELS, SLOTS, heads=2)
     x, index = batch.randn(batch.num_nodes, CHANNELS).float(), batch.index()

@@ -3,8 +3,25 @@ import math
 import pytest
 import torch
 
-from mooring.ops import SlotState, log_odds
-from mooring.theory.anchor import dedicated, naive_log_odds
+from mooring.ops import SlotState, log_odds, write
+from mooring.theory.anchor import Stack, dedicated_coordinate, naive_log_odds, normalised, with_anchor
+
+
+def test_anchor_of_logit_zero_sees_the_number_of_copies() -> None:
+    value = torch.ones(1, 1, 1, dtype=torch.float64)
+    for copies in (1, 2, 5):
+        state = write(torch.zeros_like(value), value.repeat(copies, 1, 1), value.repeat(copies, 1, 1))
+        assert normalised(state).item() == 1.0
+        torch.testing.assert_close(with_anchor(state).item(), copies / (1 + copies))
+
+
+def test_stack_passes_source_information_to_the_targets() -> None:
+    """Equal targets on X and rX would prove nothing of a stack that never hears its sources."""
+    generator = torch.Generator().manual_seed(0)
+    source, other, target = torch.randn(3, 5, 11, generator=generator, dtype=torch.float64)
+    stack = Stack(3, normalised)
+    for first, second in zip(stack.targets(source, target, 1), stack.targets(other, target, 1), strict=True):
+        assert (first - second).abs().max() > 1e-3
 
 
 def state_of(log_mass: float, dtype: torch.dtype) -> SlotState:
@@ -24,4 +41,4 @@ def test_the_printed_formula_is_infinite_in_float32_where_the_difference_is_exac
 
 def test_dedicated_coordinate_is_left_to_the_anchor() -> None:
     value = torch.ones(3, 5, dtype=torch.float64)
-    assert dedicated(value).tolist() == [[0, 1, 1, 1, 1]] * 3
+    assert dedicated_coordinate(value).tolist() == [[0, 1, 1, 1, 1]] * 3

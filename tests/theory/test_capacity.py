@@ -1,7 +1,48 @@
+import math
+
+import pytest
 import torch
 
-from mooring.theory.capacity import Budget, colliding_pair, rank_transcript
-from mooring.theory.permutations import all_permutations
+from mooring.theory import construction_width, required_bits, required_width
+from mooring.theory.capacity import Budget, colliding_pair, label_digits, rank_transcript, required_whole_bits
+from mooring.theory.instances import all_permutations
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 12, 100])
+@pytest.mark.parametrize(("states", "bits"), [(1, 1), (3, 2), (5, 8)])
+def test_required_width_is_the_least_that_numbers_all_permutations(n: int, states: int, bits: int) -> None:
+    width = required_width(n, states, bits)
+    assert 2 ** (states * width * bits) >= math.factorial(n)
+    assert width == 0 or 2 ** (states * (width - 1) * bits) < math.factorial(n)
+
+
+def test_whole_bits_are_exact_where_the_logarithm_is() -> None:
+    assert (required_whole_bits(2), required_bits(2)) == (1, 1.0)
+    assert all(required_whole_bits(n) == math.ceil(required_bits(n)) for n in range(2, 200))
+
+
+@pytest.mark.parametrize(
+    ("n", "slots", "bits", "width"), [(12, 12, 4, 2), (12, 1, 4, 12), (1000, 32, 8, 65), (5, 2, 1, 10)]
+)
+def test_construction_width_is_the_printed_formula(n: int, slots: int, bits: int, width: int) -> None:
+    printed = math.ceil(n / slots) * math.ceil(math.log2(n) / bits) + math.ceil(math.log2(slots) / bits)
+    assert construction_width(n, slots, bits) == printed == width
+
+
+def test_construction_never_beats_the_bound() -> None:
+    for n in range(2, 60):
+        for slots in range(1, n + 1):
+            assert slots * construction_width(n, slots, 3) * 3 >= required_bits(n)
+
+
+@pytest.mark.parametrize(("count", "digits"), [(1, 0), (2, 1), (4, 1), (5, 2), (16, 2), (17, 3)])
+def test_label_digits_at_powers_of_the_base(count: int, digits: int) -> None:
+    assert label_digits(count, bits=2) == digits
+
+
+def test_impossible_transcripts_are_refused() -> None:
+    with pytest.raises(ValueError, match="required_width: n=3, states=0, bits=1, but each must be at least 1"):
+        required_width(3, 0, 1)
 
 
 def test_colliding_pair_is_two_equal_rows_or_none() -> None:

@@ -2,8 +2,42 @@ import pytest
 import torch
 
 from mooring.theory import AddressedTable
-from mooring.theory.construction import OrderedTable, OverflowingTable, PaddedTable, check_construction, same_code
+from mooring.theory.construction import (
+    SHARPNESS,
+    OrderedTable,
+    OverflowingTable,
+    PaddedTable,
+    Partition,
+    check_construction,
+    node_key,
+    same_code,
+    sign_code,
+    slot_query,
+)
 from mooring.theory.instances import every_permutation, sampled_permutations
+
+
+@pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 3), (12, 5), (11, 11)])
+def test_groups_are_balanced_and_positions_distinct(n: int, slots: int) -> None:
+    partition = Partition(n, slots)
+    identifiers = torch.arange(n)
+    places = torch.stack([partition.group(identifiers), partition.position(identifiers)], dim=1)
+    assert len(torch.unique(places, dim=0)) == n
+    assert int(partition.sizes.max() - partition.sizes.min()) <= 1
+    assert int(partition.position(identifiers).max()) < partition.capacity == int(partition.sizes.max())
+
+
+def test_scores_are_zero_on_the_own_code_and_far_below_elsewhere() -> None:
+    code = sign_code(torch.arange(13), 13)
+    scores = torch.einsum("mhd,nhd->mn", slot_query(code), node_key(code))
+    assert (scores.diagonal() == 0).all()
+    assert scores.masked_fill(torch.eye(13, dtype=torch.bool), -torch.inf).max() <= -2 * SHARPNESS
+    assert scores.softmax(dim=1).diagonal().eq(1).all()
+
+
+def test_empty_groups_are_refused() -> None:
+    with pytest.raises(ValueError, match="slots=5 for n=3 identifiers, but groups may not be empty"):
+        Partition(3, 5)
 
 
 @pytest.mark.parametrize(("n", "slots", "bits"), [(5, 2, 1), (5, 5, 2), (4, 1, 8), (97, 13, 3)])
@@ -23,10 +57,9 @@ def test_a_target_reads_from_its_own_graph_and_slot() -> None:
     source, target = sampled_permutations(7, 5, generator)
     table = AddressedTable(7, 3, bits=3)
     memory = table.write(source).round().long()
-    memory[2, 1, table.width - 1] ^= (
-        1  # last block of slot 1 of graph 2, the digit of identifier 3 * 2 + 1... or padding
-    )
-    memory[2, 1, 1] ^= 1  # first block, after the address: identifier 1
+    # Slot 1 of graph 2: its first block, after the address, is identifier 1; its last has no identifier below 7.
+    memory[2, 1, 1] ^= 1
+    memory[2, 1, table.width - 1] ^= 1
     changed = table.read(memory, target) != target.label
     assert torch.equal(changed, (target.graph == 2) & (target.identifier == 1))
 

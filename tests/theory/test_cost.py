@@ -7,7 +7,7 @@ from mooring.theory.cost import OperationCounter, count, dense_layer, exponent, 
 def test_counter_steps_into_our_operators() -> None:
     n, slots, dim = 97, 5, 7
     counter = count(slot_layer, n, slots, dim)
-    # Scores and contents of the write, scores and contexts of the read; one exponential a pair and direction.
+    # Scores and contents of the write, scores and contexts of the read; one exponential per pair and direction.
     assert counter.multiply_adds == 4 * n * slots * dim
     assert counter.pairs == 2 * n * slots
 

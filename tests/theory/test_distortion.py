@@ -4,14 +4,23 @@ import pytest
 import torch
 
 from mooring.theory import (
+    distortion_series,
     label_recovery_ceiling,
     recovery_by_codebook,
     recovery_by_table,
     recovery_ceiling,
     required_bits,
 )
-from mooring.theory.distortion import _fixed_point_log_tail, stored_identifiers
-from mooring.theory.permutations import all_permutations, random_permutations
+from mooring.theory.distortion import (
+    _fixed_point_log_tail,
+    agreements,
+    best_recovery,
+    label_series,
+    partial_recovery,
+    stored_identifiers,
+    unused_label,
+)
+from mooring.theory.instances import all_permutations, random_permutations
 
 
 @pytest.mark.parametrize("n", [2, 5, 12, 60, 300])
@@ -62,3 +71,36 @@ def test_ceiling_for_independent_labels_inverts_the_rate_distortion_function() -
         assert label_recovery_ceiling(labels, rate) == pytest.approx(1 - distortion)
     assert label_recovery_ceiling(labels, 0) == pytest.approx(1 / labels)
     assert label_recovery_ceiling(labels, 4) == 1.0
+
+
+def test_distortion_series_draws_the_three_curves_past_the_bound() -> None:
+    series = distortion_series(12)
+    assert series.x[0] == 0.0
+    assert series.x[40] == pytest.approx(required_bits(12))
+    curves = (recovery_ceiling, recovery_by_codebook, recovery_by_table)
+    for (_, drawn), curve in zip(series.lines, curves, strict=True):
+        assert list(drawn) == [curve(12, bits) for bits in series.x]
+        assert drawn[-1] == 1.0
+    assert series.lines[0][0].startswith("ceiling")
+
+
+def test_label_series_ends_in_full_recovery() -> None:
+    assert all(y[-1] == 1.0 for _, y in label_series(10).lines)
+
+
+def test_one_word_agrees_once_on_average_whatever_it_is() -> None:
+    assert (agreements(4).double().mean(dim=1) == 1).all()
+
+
+def test_search_is_exhaustive_where_it_can_be_and_finds_the_known_optima() -> None:
+    assert best_recovery(2, 1) == (0.5, True)
+    assert best_recovery(2, 2) == (1.0, True)
+    # Six permutations of three: six words name all of them.
+    assert best_recovery(3, 6)[0] == 1.0
+    assert not best_recovery(4, 8)[1]
+
+
+@pytest.mark.parametrize("stored", [0, 2, 4])
+def test_slots_that_store_a_part_recover_that_part_and_one_guess(stored: int) -> None:
+    assert float(partial_recovery(5, 2, stored, unused_label)) == pytest.approx((stored + 1) / 5)
+    assert recovery_by_table(5, 0) == 1 / 5

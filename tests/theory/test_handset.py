@@ -1,34 +1,36 @@
-import numpy as np
 import pytest
 import torch
 
 from mooring.nn import SlotVirtualNode
-from mooring.suite.two_radius.data import CountedTask, TwoRadiusBatch
 from mooring.theory import HandSetMemory
-from mooring.theory.partition import Partition
+from mooring.theory.construction import Partition
+from mooring.theory.instances import Instances, sampled_counted
 
 
-def batch_of(n: int, rendering: str) -> TwoRadiusBatch:
-    return CountedTask(n, rendering=rendering).batch(3, np.random.default_rng(0))
+def sources_and_targets(n: int) -> tuple[Instances, Instances]:
+    generator = torch.Generator().manual_seed(0)
+    nodes = sampled_counted(n, 4, 9, generator)
+    return nodes, nodes.shuffled(generator)
 
 
-@pytest.mark.parametrize("rendering", ["full", "collapsed"])
-def test_module_recovers_payload_and_mass_through_its_layer_norms(rendering: str) -> None:
-    batch = batch_of(5, rendering)
+@pytest.mark.parametrize("as_weight", [False, True])
+def test_module_recovers_payload_and_mass_through_its_layer_norms(as_weight: bool) -> None:
+    nodes, target = sources_and_targets(5)
+    source, log_weight = (nodes, nodes.count.double().log()) if as_weight else (nodes.copied(), None)
     memory = HandSetMemory(Partition(5, 5), block=3, anchored=True)
     module = memory.build()
     assert isinstance(module, SlotVirtualNode)
-    payload = torch.randn(5, 3, dtype=torch.float64)[batch.identifier.clamp(max=4)]
-    found, mass = memory.recall(module, batch, payload)
-    torch.testing.assert_close(found, payload[batch.targets], atol=1e-8, rtol=0)
-    torch.testing.assert_close(mass, batch.y_count.double(), atol=1e-8, rtol=0)
+    payload = torch.randn(5, 3, dtype=torch.float64)
+    found, mass = memory.recall(module, source, target, payload[source.identifier], log_weight)
+    torch.testing.assert_close(found, payload[target.identifier], atol=1e-8, rtol=0)
+    torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
 
 
 def test_without_anchors_the_mass_channel_is_silent() -> None:
-    batch = batch_of(5, "full")
+    source, target = sources_and_targets(5)
     memory = HandSetMemory(Partition(5, 5), block=3, anchored=False)
-    payload = torch.randn(5, 3, dtype=torch.float64)[batch.identifier.clamp(max=4)]
-    _, mass = memory.recall(memory.build(), batch, payload)
+    payload = torch.randn(5, 3, dtype=torch.float64)[source.identifier]
+    _, mass = memory.recall(memory.build(), source.copied(), target, payload.repeat_interleave(source.count, dim=0))
     torch.testing.assert_close(mass, torch.zeros_like(mass), atol=1e-12, rtol=0)
 
 

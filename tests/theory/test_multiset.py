@@ -1,5 +1,7 @@
 import math
 
+import networkx as nx
+import pytest
 import torch
 
 from mooring.theory.multiset import (
@@ -9,8 +11,35 @@ from mooring.theory.multiset import (
     exact_histogram,
     histogram,
     normalised_read,
+    refine,
+    same_partition,
     slot_refine,
 )
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_partition_is_that_of_networkx(seed: int) -> None:
+    graph = nx.gnp_random_graph(19, 0.15, seed=seed)
+    edges = [*graph.edges, *((target, source) for source, target in graph.edges)]
+    # From one colour, a first round tells degrees and no more: networkx is started there, we one round before.
+    nx.set_node_attributes(graph, {node: str(degree) for node, degree in graph.degree}, "color")
+    hashes = nx.weisfeiler_lehman_subgraph_hashes(graph, iterations=3, node_attr="color", include_initial_labels=True)
+    colors = refine([0] * 19, edges)
+    for step in range(4):
+        assert same_partition(colors, [hashes[node][step] for node in range(19)])
+        colors = refine(colors, edges)
+
+
+def test_same_partition_is_strict_both_ways() -> None:
+    assert same_partition("aab", [7, 7, 3])
+    assert not same_partition("aab", [7, 5, 3])
+    assert not same_partition("abc", [7, 7, 3])
+
+
+def test_neighbours_count_with_multiplicity_and_direction() -> None:
+    assert refine([0, 0, 1, 2], [(0, 2), (1, 2), (0, 3)])[:2] == [0, 0]
+    twice = refine([0, 0, 0, 1, 1], [(0, 3), (1, 3), (2, 4)])
+    assert twice[3] != twice[4]
 
 
 def test_all_multisets_are_counted_by_stars_and_bars() -> None:

@@ -1,20 +1,18 @@
 """The paper's claims as executable checks, each with a control that must fail; the hand-set weights of its proofs."""
 
-from mooring.theory.bounds import construction_width, required_bits, required_width
-from mooring.theory.claim import Claim, ClaimResult, Evidence
+from mooring.theory.capacity import construction_width, required_bits, required_width
+from mooring.theory.claim import Claim, ClaimResult, Evidence, Series
 from mooring.theory.construction import AddressedTable
 from mooring.theory.counted import CountedTable
-from mooring.theory.curve import TrainedPoint, distortion_series, trained_points
 from mooring.theory.distortion import (
+    distortion_series,
     label_recovery_ceiling,
     recovery_by_codebook,
     recovery_by_table,
     recovery_ceiling,
 )
 from mooring.theory.handset import HandSetMemory
-from mooring.theory.registry import CLAIMS, labels, select
-from mooring.theory.series import Series
-from mooring.theory.verify import Verification, verify
+from mooring.theory.verify import CLAIMS, Verification, labels, select, verify
 
 __all__ = [
     "CLAIMS",
@@ -25,7 +23,6 @@ __all__ = [
     "Evidence",
     "HandSetMemory",
     "Series",
-    "TrainedPoint",
     "Verification",
     "construction_width",
     "distortion_series",
@@ -37,6 +34,5 @@ __all__ = [
     "required_bits",
     "required_width",
     "select",
-    "trained_points",
     "verify",
 ]

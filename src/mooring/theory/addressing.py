@@ -1,4 +1,7 @@
-"""What an address costs: one-hot gates need M dimensions, dot products O(log M), and how much they leak."""
+"""What an address costs: one-hot gates need M dimensions, dot products O(log M), and how much they leak.
+
+prop:onehot, prop:routing with eq:leak and eq:read-margin, and the codebooks after it (prop:routing.codebook).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,58 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from mooring.ops import read, write
-from mooring.theory.claim import Claim, Evidence
-from mooring.theory.codebook import Draw, binary, logarithmic_dim, margin, separated, spherical
-from mooring.theory.series import Series
+from mooring.theory.claim import Claim, Evidence, Series
+
+Draw = Callable[[int, int, torch.Generator], Float64[Tensor, "count dim"]]
+
+
+def spherical(count: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "count dim"]:
+    """Independent uniform points of the unit sphere."""
+    return torch.nn.functional.normalize(torch.randn(count, dim, generator=generator, dtype=torch.float64), dim=1)
+
+
+def binary(count: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "count dim"]:
+    """Independent uniform corners of the cube, scaled to length one."""
+    return (torch.randint(2, (count, dim), generator=generator).double() * 2 - 1) / dim**0.5
+
+
+def margin(codebook: Float64[Tensor, "slots dim"]) -> float:
+    """``1 - max a_m . a_m'`` over different m: the Delta of prop:routing."""
+    similarity = codebook @ codebook.T
+    return 1.0 - float(similarity.fill_diagonal_(-1.0).max())
+
+
+def logarithmic_dim(slots: int) -> int:
+    """Dimensions in which :func:`separated` finds ``slots`` addresses of margin 1/2: ``7 ceil(log2 M) + 1``.
+
+    A random point is too close to a given address with probability at most ``exp(-dim/8)``, so while
+    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, there is always a point left to add.
+    """
+    return 7 * max(1, (slots - 1).bit_length()) + 1
+
+
+def separated(
+    slots: int, dim: int, draw: Draw, generator: torch.Generator, *, least: float = 0.5, draws: int = 20
+) -> Float64[Tensor, "slots dim"]:
+    """A codebook grown greedily: a candidate is kept if its margin to all kept before is at least ``least``.
+
+    Where the dimension cannot hold that many, the rest are random points and the margin is smaller: measure it.
+
+    Paper: the codebooks after prop:routing.
+    """
+    kept = draw(1, dim, generator)
+    for _ in range(draws):
+        if len(kept) == slots:
+            return kept
+        candidates = draw(2 * slots, dim, generator)
+        clear = (candidates @ kept.T <= 1 - least).all(dim=1)
+        near = (candidates @ candidates.T > 1 - least).tril_(-1)
+        # A candidate is dropped when it is near an earlier clear one, even if that one is dropped too. This costs only
+        # a few candidates.
+        chosen = candidates[clear & ~(near & clear).any(dim=1)]
+        kept = torch.cat([kept, chosen])[:slots]
+    return torch.cat([kept, draw(slots - len(kept), dim, generator)])
+
 
 # Products of unit vectors are known to a few units in the last place; the bounds are compared with that much slack.
 ROUNDING = 1e-9
@@ -30,7 +82,7 @@ def read_bound(slots: int, delta: float, temperature: float) -> float:
 
 
 def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.Generator) -> Evidence:
-    """In ``p`` dimensions the best linear gate misses the one-hot codes by ``M - p`` squared, so never hits them."""
+    """In ``p < M`` dimensions the best linear gate is at squared distance ``M - p`` from the one-hot codes."""
     examined, closest, excess = 0, math.inf, math.inf
     for slots in (2, 3, 5, 11, 23):
         for dim in dims(slots):
@@ -47,7 +99,7 @@ def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.
 
 @dataclass(frozen=True)
 class Routing:
-    """Addresses for the slots and the margin that is claimed for them."""
+    """Addresses of the slots and the margin claimed for them."""
 
     codebook: Float64[Tensor, "slots dim"]
     delta: float
@@ -57,7 +109,7 @@ RoutingDraw = Callable[[int, torch.Generator], Routing]
 
 
 def honest_routing(slots: int, generator: torch.Generator) -> Routing:
-    """A random codebook of random kind and dimension without a repeated address, with its measured margin."""
+    """A codebook of random kind and dimension, all addresses different, with its measured margin."""
     while True:
         draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
         dim = int(torch.randint(2, logarithmic_dim(slots) + 8, (), generator=generator))
@@ -75,7 +127,7 @@ def overclaimed_routing(slots: int, generator: torch.Generator) -> Routing:
 
 
 def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
-    """Attention mass each slot of the real write gives to sources outside its group."""
+    """Attention mass that each slot of the real write gives to sources outside its group."""
     slots = len(codebook)
     value = torch.nn.functional.one_hot(group, slots).double()
     query, key = codebook / temperature, codebook[group]

@@ -1,4 +1,9 @@
-"""What the anchor measures: multiplicity on a segment, mass and content in a round trip, mass in float32."""
+"""Normalised attention cannot count, and an anchor inside the softmax can.
+
+Without an anchor, X and r copies of X give the same output: in one read, ``Att(q, rX) = Att(q, X)`` (prop:replication),
+and through any stack of layers (app:anchor). With one, the output moves along a segment as copies are added
+(prop:segment), and mass and content can be recovered from it (prop:mass), in float32 too (prop:mass.float32).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,117 @@ import torch
 from jaxtyping import Float, Float32, Float64
 from torch import Tensor
 
-from mooring.ops import SlotState, anchored, log_odds, write
-from mooring.theory.claim import Claim, Evidence
-from mooring.theory.series import Series
+from mooring.ops import SlotState, anchored, log_odds, read, write
+from mooring.theory.claim import Claim, Evidence, Series
+
+# Sums over r times as many nodes are rounded differently; nothing else may differ.
+ROUNDING = 1e-11
+
+Summary = Callable[[SlotState], Float64[Tensor, "graphs slots heads dim"]]
+
+
+def normalised(state: SlotState) -> Float64[Tensor, "graphs slots heads dim"]:
+    """Standard attention: the content without the mass. Paper: eq:standardatt."""
+    return state.content
+
+
+def with_anchor(state: SlotState) -> Float64[Tensor, "graphs slots heads dim"]:
+    """Attention with a private anchor of logit 0 and value 0 inside the softmax. Paper: eq:anchored."""
+    slots, heads, dim = state.content.shape[1:]
+    return anchored(state, state.content.new_zeros(slots, heads), state.content.new_zeros(slots, heads, dim))
+
+
+def check_replication(summary: Summary, instances: int, generator: torch.Generator) -> Evidence:
+    """``Att(q, rX) = Att(q, X)`` for random sets, slots, heads and r, with copies written out and as a log weight."""
+    worst, note = 0.0, ""
+    for _ in range(instances):
+        nodes, slots, heads, factor = (int(torch.randint(1, 12, (), generator=generator)) for _ in range(4))
+        factor += 1
+        scale = 10 ** float(torch.rand((), generator=generator) * 2 - 1)
+        query = _normal(generator, slots, heads, 7) * scale
+        key, value = _normal(generator, nodes, heads, 7), _normal(generator, nodes, heads, 5)
+        order = torch.randperm(nodes * factor, generator=generator) % nodes
+        once = summary(write(query, key, value))
+        copies = summary(write(query, key[order], value[order]))
+        weighted = summary(write(query, key, value, log_weight=torch.full((nodes,), math.log(factor)).double()))
+        change = max(float((copies - once).abs().max()), float((weighted - once).abs().max()))
+        if change >= worst:
+            worst, note = change, f"largest change {change:.1e}, at {nodes} nodes repeated {factor} times"
+    return Evidence(worst <= ROUNDING, worst, instances, note)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Random layers over a source-centre-target graph: a mean over sources, a slot memory, a shared node update.
+
+    Slots read the sources and add the result to themselves, the centre takes the mean of the sources, and sources and
+    targets read the slots and the centre.
+
+    Paper: app:anchor, the general replication-blind architecture.
+    """
+
+    depth: int
+    summary: Summary
+
+    def targets(self, source: Tensor, target: Tensor, seed: int) -> list[Float64[Tensor, "targets dim"]]:
+        """The target states after each layer."""
+        generator = torch.Generator().manual_seed(seed)
+        dim, slots = source.shape[1], 3
+        memory, centre = _normal(generator, slots, dim), _normal(generator, 1, dim)
+        history = []
+        for _ in range(self.depth):
+            queries, keys, values, own, heard, local = (_normal(generator, dim, dim) / dim**0.5 for _ in range(6))
+            state = write((memory @ queries).unsqueeze(1), (source @ keys).unsqueeze(1), (source @ values).unsqueeze(1))
+            memory = memory + self.summary(state)[0, :, 0].tanh()
+            centre = (centre @ own + source.mean(dim=0, keepdim=True) @ local).tanh()
+            source, target = (
+                (nodes @ own + self._read(nodes @ queries, memory @ keys, memory) @ heard + centre @ local).tanh()
+                for nodes in (source, target)
+            )
+            history.append(target)
+        return history
+
+    @staticmethod
+    def _read(query: Tensor, key: Tensor, memory: Tensor) -> Tensor:
+        return read(query.unsqueeze(1), key.unsqueeze(1), memory[None, :, None])[:, 0]
+
+
+def largest_change(summary: Summary, instances: int, generator: torch.Generator) -> Float64[Tensor, " depth"]:
+    """How much any target state differs between X and rX after each layer of random stacks."""
+    depth, dim = 8, 11
+    change = torch.zeros(depth, dtype=torch.float64)
+    for seed in range(instances):
+        source, target = _normal(generator, 5, dim), _normal(generator, 3, dim)
+        factor = int(torch.randint(2, 6, (), generator=generator))
+        copies = source.repeat(factor, 1)[torch.randperm(5 * factor, generator=generator)]
+        stack = Stack(depth, summary)
+        pairs = zip(stack.targets(source, target, seed), stack.targets(copies, target, seed), strict=True)
+        change = torch.maximum(change, torch.stack([(first - second).abs().max() for first, second in pairs]))
+    return change
+
+
+def check_induction(summary: Summary, instances: int, generator: torch.Generator) -> Evidence:
+    """Targets answer alike on X and rX after every layer of random stacks up to depth 8."""
+    change = largest_change(summary, instances, generator)
+    series = Series(
+        title="Change of the targets when every source is repeated",
+        x=list(range(1, len(change) + 1)),
+        lines=(
+            ("normalised reads", change.tolist()),
+            ("anchored reads", largest_change(with_anchor, 1, generator).tolist()),
+        ),
+        xlabel="layer",
+        ylabel="largest change",
+        log="y",
+    )
+    worst = float(change.max())
+    note = f"largest change over {len(change)} layers {worst:.1e}"
+    return Evidence(worst <= ROUNDING, worst, instances, note, (series,))
 
 
 def distinct_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
     """An anchor value other than the nodes' value."""
-    return value + torch.randn(value.shape, generator=generator, dtype=torch.float64)
+    return value + _normal(generator, *value.shape)
 
 
 def equal_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
@@ -32,7 +140,7 @@ AnchorDraw = Callable[[Float64[Tensor, " dim"], torch.Generator], Float64[Tensor
 def multiplicity(
     share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
 ) -> Float64[Tensor, " counts"]:
-    """The ``k`` that puts the output at this share of the way from the anchor to the nodes' value."""
+    """``k = share / (1 - share) exp(s0 - s)``, from the share of the way from the anchor to the nodes' value."""
     return share / (1 - share) * (anchor_logit - score).exp()
 
 
@@ -46,21 +154,21 @@ def bare_odds(
 
 @dataclass(frozen=True)
 class Segment:
-    """An anchor, and how a multiplicity is read off the share of the way from it to the nodes' value."""
+    """How to draw an anchor value, and how to get k from the output's share of the way to the nodes' value."""
 
-    draw: AnchorDraw
+    anchor: AnchorDraw
     decode: Callable[[Float64[Tensor, " counts"], Float64[Tensor, ""], Float64[Tensor, ""]], Float64[Tensor, " counts"]]
 
 
 def check_segment(segment: Segment, instances: int, generator: torch.Generator) -> Evidence:
-    """Every multiplicity from 0 to 400 is read off where the anchored output lies between ``a`` and ``v``."""
+    """Every multiplicity from 0 to 400 is recovered from where the anchored output lies between ``a`` and ``v``."""
     largest, dim, worst, examined = 400, 5, 0.0, 0
     counts = torch.arange(largest + 1)
     graph = counts.repeat_interleave(counts)
     for _ in range(instances):
         score, anchor_logit = (torch.rand(2, generator=generator, dtype=torch.float64) * 8 - 4).unbind()
-        value = torch.randn(dim, generator=generator, dtype=torch.float64)
-        anchor = segment.draw(value, generator)
+        value = _normal(generator, dim)
+        anchor = segment.anchor(value, generator)
         keys, values = torch.ones(len(graph), 1, 1, dtype=torch.float64), value.expand(len(graph), 1, dim)
         state = write(score.view(1, 1, 1), keys, values, graph, num_graphs=largest + 1)
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[:, 0, 0]
@@ -78,12 +186,12 @@ def check_segment(segment: Segment, instances: int, generator: torch.Generator) 
     return Evidence(worst < 0.5, 0.5 - worst, examined, note)
 
 
-def dedicated(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
+def dedicated_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
     """Node values leave coordinate 0 to the anchor."""
     return torch.cat([torch.zeros_like(value[:, :1]), value[:, 1:]], dim=1)
 
 
-def shared(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
+def shared_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
     """Node values use the anchor's coordinate too."""
     return value
 
@@ -93,13 +201,13 @@ def check_round_trip(
     instances: int,
     generator: torch.Generator,
 ) -> Evidence:
-    """Mass, content and their product come back from the anchored output and the anchor logit alone."""
+    """Mass, content and their product are recovered from the anchored output and the anchor logit alone."""
     dim, worst = 6, 0.0
     for _ in range(instances):
         nodes = int(torch.randint(1, 40, (), generator=generator))
-        score, value = torch.randn(2, nodes, dim, generator=generator, dtype=torch.float64)
+        score, value = _normal(generator, 2, nodes, dim)
         score, value = 1.5 * score[:, 0], place(value)
-        anchor_logit = torch.randn((), generator=generator, dtype=torch.float64) * 1.5
+        anchor_logit = _normal(generator) * 1.5
         anchor = torch.nn.functional.one_hot(torch.tensor(0), dim).double()
         state = write(torch.ones(1, 1, 1).double(), score.view(-1, 1, 1), value.unsqueeze(1))
         output = anchored(state, anchor_logit.view(1, 1), anchor.view(1, 1, dim))[0, 0, 0]
@@ -128,7 +236,7 @@ def naive_log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"])
 
 
 def check_float32(read_mass: MassRead, instances: int, generator: torch.Generator) -> Evidence:
-    """In float32, log-odds from -100 to 100 come back to a few units in the last place."""
+    """In float32, log-odds from -100 to 100 are exact to a few units in the last place."""
     members, anchor_logit = 5, torch.full((1, 1), 1.25)
     score = torch.linspace(-100, 100, instances).view(-1, 1) + torch.randn(instances, members, generator=generator)
     value = torch.randn(instances * members, 1, 3, generator=generator)
@@ -160,7 +268,31 @@ def _error(measured: Float32[Tensor, "graphs 1 1"], truth: Float64[Tensor, " gra
     return (measured.flatten().double() - truth).abs()
 
 
+def _normal(generator: torch.Generator, *shape: int) -> Float64[Tensor, "..."]:
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
 CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        label="prop:replication",
+        statement="Att(q, rX) = Att(q, X): a normalised read does not change when every element is repeated r times.",
+        check=check_replication,
+        subject=normalised,
+        control=with_anchor,
+        control_means="premise removed: a private anchor inside the softmax",
+        margin_means="largest change of any read under replication; rounding allows 1e-11",
+        instances=400,
+    ),
+    Claim(
+        label="app:anchor",
+        statement="Stacked: a network whose global reads are all normalised answers alike on X and rX at every depth.",
+        check=check_induction,
+        subject=normalised,
+        control=with_anchor,
+        control_means="premise removed: the same stack with anchored reads",
+        margin_means="largest change of any target state after any layer; rounding allows 1e-11",
+        instances=50,
+    ),
     Claim(
         label="prop:segment",
         statement="k identical nodes move the anchored read along the segment from a to v, injectively in k.",
@@ -176,8 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="prop:mass",
         statement="Mass Z, content mu and their product are recovered from the anchored output and the anchor logit.",
         check=check_round_trip,
-        subject=dedicated,
-        control=shared,
+        subject=dedicated_coordinate,
+        control=shared_coordinate,
         control_means="premise removed: node values are not zero in the anchor's coordinate",
         margin_means="largest relative error of the round trip; 1e-9 allowed",
         instances=500,

@@ -1,4 +1,8 @@
-"""How many bits a transcript must carry to serve every permutation: the pigeonhole, made visible by enumeration."""
+"""How many bits a transcript must carry to serve every permutation: ``L_eff d b >= log2(n!)``.
+
+thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound none need to), both by
+enumeration. The two capacity formulas, eq:capacity and eq:upper, as functions.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,66 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mooring.theory.bounds import construction_width, required_bits, required_whole_bits, required_width
-from mooring.theory.claim import Claim, Evidence
-from mooring.theory.permutations import all_permutations, rank
-from mooring.theory.series import Series
+from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.instances import all_permutations, rank
+
+
+def required_bits(n: int) -> float:
+    """``log2(n!)``, the right-hand side of the capacity bound.
+
+    Paper: eq:capacity.
+
+    Example:
+        >>> round(required_bits(12), 2)
+        28.84
+    """
+    return math.log2(math.factorial(n))
+
+
+def required_whole_bits(n: int) -> int:
+    """``ceil(log2(n!))``, in exact integer arithmetic."""
+    return (math.factorial(n) - 1).bit_length()
+
+
+def required_width(n: int, states: int, bits: int) -> int:
+    """The least width ``d`` with ``L_eff d b >= log2(n!)``.
+
+    Paper: thm:lower.
+
+    Args:
+        n: identifiers.
+        states: the effective factorization degree ``L_eff``.
+        bits: bits ``b`` of one coordinate.
+
+    Example:
+        >>> required_width(n=12, states=4, bits=8)
+        1
+    """
+    if min(n, states, bits) < 1:
+        raise ValueError(
+            f"required_width: n={n}, states={states}, bits={bits}, but each must be at least 1. "
+            "A transcript has at least one state of at least one bit."
+        )
+    return -(-required_whole_bits(n) // (states * bits))
+
+
+def construction_width(n: int, slots: int, bits: int) -> int:
+    """``ceil(n/M) ceil(log2 n / b) + ceil(log2 M / b)``, the width per slot of the addressable construction.
+
+    This is eq:upper with its ``O(1)`` equal to 0.
+
+    Paper: eq:upper.
+
+    Example:
+        >>> construction_width(n=12, slots=4, bits=8)
+        4
+    """
+    return -(-n // slots) * label_digits(n, bits) + label_digits(slots, bits)
+
+
+def label_digits(count: int, bits: int) -> int:
+    """``ceil(log2(count) / b)``: coordinates of ``b`` bits that tell ``count`` labels apart."""
+    return -(-(count - 1).bit_length() // bits)
 
 
 def colliding_pair(transcripts: Tensor) -> tuple[int, int] | None:
@@ -35,7 +95,7 @@ class Budget:
     bits: int
 
     @property
-    def total(self) -> int:
+    def total_bits(self) -> int:
         return self.states * self.width * self.bits
 
     def digits(self, numbers: Tensor) -> Tensor:
@@ -49,13 +109,13 @@ Encoder = Callable[[Tensor, Budget, torch.Generator], Tensor]
 
 
 def rank_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """The lexicographic rank, cut to the budget: no encoder has more distinct transcripts."""
+    """The lexicographic rank modulo the capacity: no encoder has more distinct transcripts."""
     del generator
     return budget.digits(rank(permutations))
 
 
 def hashed_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """An arbitrary function: every permutation gets its own random transcript."""
+    """An arbitrary function: every permutation gets an independent random transcript."""
     del permutations
     count = math.factorial(budget.n)
     return torch.randint(1 << budget.bits, (count, budget.states * budget.width), generator=generator)
@@ -78,11 +138,11 @@ BudgetRule = Callable[[int, int, int], Budget]
 FACTORIZATIONS: tuple[tuple[int, int], ...] = ((1, 1), (1, 3), (2, 1), (3, 2), (5, 1))
 
 
-def _below(n: int, states: int, bits: int) -> Budget:
+def _below_bound(n: int, states: int, bits: int) -> Budget:
     return Budget(n, states, required_width(n, states, bits) - 1, bits)
 
 
-def _at(n: int, states: int, bits: int) -> Budget:
+def _at_bound(n: int, states: int, bits: int) -> Budget:
     return Budget(n, states, required_width(n, states, bits), bits)
 
 
@@ -107,12 +167,12 @@ def check_collision(subject: Transcripts, instances: int, generator: torch.Gener
                 examined += 1
                 pair = colliding_pair(encoder(permutations, budget, generator))
                 if pair is None:
-                    note = f"n={n}: {encoder.__name__} tells all {math.factorial(n)} apart in {budget.total} bits"
-                    return Evidence(False, required_bits(n) - budget.total, examined, note)
+                    note = f"n={n}: {encoder.__name__} tells all {math.factorial(n)} apart in {budget.total_bits} bits"
+                    return Evidence(False, required_bits(n) - budget.total_bits, examined, note)
                 first, second = (permutations[row].tolist() for row in pair)
-                if required_bits(n) - budget.total < shortest:
-                    shortest = required_bits(n) - budget.total
-                    note = f"n={n}, {budget.total} bits: {first} and {second} share one transcript"
+                if required_bits(n) - budget.total_bits < shortest:
+                    shortest = required_bits(n) - budget.total_bits
+                    note = f"n={n}, {budget.total_bits} bits: {first} and {second} share one transcript"
     return Evidence(True, shortest, examined, note)
 
 
@@ -126,12 +186,12 @@ def check_injective(budget_for: BudgetRule, instances: int, generator: torch.Gen
             examined += len(permutations)
             transcripts = rank_transcript(permutations, budget, generator)
             assert int(transcripts.max()) < 1 << bits
-            spare = min(spare, budget.total - required_bits(n))
+            spare = min(spare, budget.total_bits - required_bits(n))
             pair = colliding_pair(transcripts)
             if pair is not None:
                 first, second = (permutations[row].tolist() for row in pair)
-                note = f"n={n}, {budget.total} bits for {required_bits(n):.2f}: {first} and {second} collide"
-                return Evidence(False, budget.total - required_bits(n), examined, note)
+                note = f"n={n}, {budget.total_bits} bits for {required_bits(n):.2f}: {first} and {second} collide"
+                return Evidence(False, budget.total_bits - required_bits(n), examined, note)
     return Evidence(True, spare, examined, f"all n! transcripts distinct for n=3..{instances}", (_bits_series(),))
 
 
@@ -157,8 +217,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="thm:lower",
         statement="With L_eff d b < log2(n!) two permutations share a transcript, so no decoder serves both.",
         check=check_collision,
-        subject=Transcripts(ENCODERS, _below),
-        control=Transcripts(ENCODERS, _at),
+        subject=Transcripts(ENCODERS, _below_bound),
+        control=Transcripts(ENCODERS, _at_bound),
         control_means="premise removed: one coordinate more, which reaches the bound",
         margin_means="fewest bits by which a budget fell short and a pair still had to collide",
         instances=7,
@@ -167,7 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         label="thm:lower.tight",
         statement="With L_eff d b >= log2(n!) every permutation can have its own transcript: the bound is met.",
         check=check_injective,
-        subject=_at,
+        subject=_at_bound,
         control=lambda n, states, bits: Budget(n, 1, required_whole_bits(n) - 1, 1),
         control_means="one bit below the bound: the pigeonhole pair is exhibited",
         margin_means="fewest bits to spare at which all n! transcripts were distinct",

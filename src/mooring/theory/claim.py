@@ -1,19 +1,65 @@
-"""One claim of the paper as something that can be run: a check, and a control on which the same check must fail."""
+"""One claim of the paper as something that can be run: a check, and controls on which the same check must fail."""
 
 from __future__ import annotations
 
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 
-from mooring.theory.series import Series
-
 S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Lines over one shared axis: the form every figure of the project is drawn from.
+
+    Args:
+        title: heading of the figure.
+        x: positions shared by every line.
+        lines: label and values of each line; None leaves a gap.
+        xlabel: name of the horizontal axis.
+        ylabel: name of the vertical axis.
+        log: which axes are logarithmic.
+
+    Example:
+        >>> Series("squares", (1, 2), (("y", (1.0, 4.0)),), "x", "y").to_record()["lines"]
+        [{'label': 'y', 'y': [1.0, 4.0]}]
+    """
+
+    title: str
+    x: Sequence[float]
+    lines: Sequence[tuple[str, Sequence[float | None]]]
+    xlabel: str
+    ylabel: str
+    log: Literal["", "x", "y", "xy"] = ""
+
+    def __post_init__(self) -> None:
+        for label, y in self.lines:
+            if len(y) != len(self.x):
+                raise ValueError(
+                    f"Series {self.title!r}: line {label!r} has {len(y)} values but x has {len(self.x)}. "
+                    "Give one value per position, None for a gap."
+                )
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready fields; values that are not finite become gaps."""
+        return {
+            "title": self.title,
+            "x": [float(value) for value in self.x],
+            "lines": [{"label": label, "y": [_finite(value) for value in y]} for label, y in self.lines],
+            "xlabel": self.xlabel,
+            "ylabel": self.ylabel,
+            "log": self.log,
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -23,8 +69,8 @@ class Evidence:
     Args:
         passed: whether the claim held on every instance.
         margin: the measured distance to the bound, in the words of the claim's ``margin_means``.
-        instances: how many instances were examined, counted as they were.
-        note: the worst case or the exhibited pair, in a line.
+        instances: how many instances were examined.
+        note: one line: the worst case, or the pair that was found.
         series: curves worth drawing.
     """
 
@@ -37,21 +83,21 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim(Generic[S]):
-    """A labelled statement with one check and the two things it is run on.
+    """A labelled statement, its check, and what the check is run on.
 
     ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
     removed or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
-    A check of several conditions has a control for each: one that meets all the others.
+    A check of several conditions has one control per condition, which meets all the others.
 
     Args:
         label: the paper's label, with a dotted part where one statement needs several checks.
-        statement: the claim in a line.
+        statement: the claim in one line.
         check: ``(subject, instances, generator) -> Evidence``; everything random comes from the generator.
         subject: what the claim is about.
         control: what the check must reject.
         control_means: what is wrong with the control.
-        margin_means: what the margin is a distance between.
-        instances: how many random instances (or how large an enumeration) to ask for.
+        margin_means: what the margin measures.
+        instances: the number of random instances, or the size of the enumeration.
         more_controls: further things the check must reject, by what is wrong with each.
     """
 

@@ -1,4 +1,7 @@
-"""The addressable table of thm:upper as hand-set queries, keys and values of the real write and read."""
+"""thm:upper: an addressable table of M slots, as hand-set queries, keys and values of the real write and read.
+
+The public partition of identifiers into groups and the sign codes that address the groups serve cor:countedwl too.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,72 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from mooring.ops import read, write
-from mooring.theory.bounds import construction_width, label_digits, required_bits
+from mooring.theory.capacity import construction_width, label_digits, required_bits
 from mooring.theory.claim import Claim, Evidence
 from mooring.theory.instances import Instances, every_permutation, sampled_permutations
-from mooring.theory.partition import Partition, node_key, sign_code, slot_query
+
+# Half the smallest gap between a matching and a mismatched logit: exp(-2000) is exactly 0 in float64, so a softmax
+# over such logits is a hard selection and the proofs' disjoint blocks stay disjoint to the last bit.
+SHARPNESS = 1000.0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Balanced groups ``I_1..I_M`` of ``range(n)``: identifier i is number ``r(i)`` of group ``g(i)``.
+
+    Paper: the construction of thm:upper.
+
+    Example:
+        >>> partition = Partition(n=7, slots=3)
+        >>> partition.group(torch.arange(7)).tolist(), partition.sizes.tolist()
+        ([0, 1, 2, 0, 1, 2, 0], [3, 2, 2])
+    """
+
+    n: int
+    slots: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.slots <= self.n:
+            raise ValueError(
+                f"Partition: slots={self.slots} for n={self.n} identifiers, but groups may not be empty. "
+                "Use between 1 and n slots."
+            )
+
+    def group(self, identifier: Int64[Tensor, " nodes"]) -> Int64[Tensor, " nodes"]:
+        return identifier % self.slots
+
+    def position(self, identifier: Int64[Tensor, " nodes"]) -> Int64[Tensor, " nodes"]:
+        return identifier // self.slots
+
+    @property
+    def capacity(self) -> int:
+        """``ceil(n / M)``, the blocks of one slot."""
+        return -(-self.n // self.slots)
+
+    @property
+    def sizes(self) -> Int64[Tensor, " slots"]:
+        return torch.bincount(torch.arange(self.n) % self.slots, minlength=self.slots)
+
+
+def sign_code(number: Int64[Tensor, " count"], total: int) -> Float64[Tensor, "count dim"]:
+    """The binary digits of each number as +-1, in ``max(1, ceil(log2 total))`` dimensions.
+
+    Two different codes disagree somewhere, so their product is at most ``dim - 2``.
+    """
+    dim = max(1, (total - 1).bit_length())
+    return ((number.unsqueeze(1) >> torch.arange(dim)) & 1).double() * 2 - 1
+
+
+def slot_query(code: Float64[Tensor, "slots dim"]) -> Float64[Tensor, "slots 1 extended"]:
+    """Queries whose score is 0 on the key of their own code and at most ``-2 SHARPNESS`` on any other."""
+    offset = -code.square().sum(dim=1, keepdim=True)
+    return (SHARPNESS * torch.cat([code, offset], dim=1)).unsqueeze(1)
+
+
+def node_key(code: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes 1 extended"]:
+    """Keys for :func:`slot_query`. A read uses them as queries and the slots' as keys, with the same scores."""
+    return torch.cat([code, torch.ones(len(code), 1, dtype=code.dtype)], dim=1).unsqueeze(1)
+
 
 AddressCode = Callable[[Int64[Tensor, " count"], int], Float64[Tensor, "count dim"]]
 
@@ -28,7 +93,8 @@ class AddressedTable:
     """Maps source (identifier, label) pairs to slots of b-bit integers, and those to every target's label.
 
     Slot m holds its own number, then one block of label digits for each identifier of its group. The write is a
-    softmax over nodes, so a slot's content is the mean over its group; the group's size is public and undoes the mean.
+    softmax over nodes, so a slot's content is the mean over its group; multiplying by the group's size, which is
+    public, gives the sum.
 
     Paper: thm:upper, eq:upper.
 
@@ -50,7 +116,7 @@ class AddressedTable:
 
     @property
     def width(self) -> int:
-        """Coordinates of one slot: exactly eq:upper, with nothing in its O(1)."""
+        """Coordinates of one slot: eq:upper with its O(1) equal to 0."""
         return construction_width(self.n, self.slots, self.bits)
 
     def write(
@@ -59,8 +125,8 @@ class AddressedTable:
         """The memory before rounding; every coordinate is within rounding error of an integer below ``2^b``.
 
         Args:
-            source: the nodes that write, each identifier at most once a graph.
-            members: how many of each group write; all of them unless told.
+            source: the nodes that write, each identifier at most once per graph.
+            members: how many identifiers of each group write; all of them if None.
         """
         partition, digits = self.partition, label_digits(self.n, self.bits)
         nodes = torch.arange(len(source.identifier))

@@ -1,4 +1,4 @@
-"""Operations of the write and the read, counted as they are executed: they grow as n M d, dense attention as n^2 d."""
+"""sec:background.cost: a write and a read take ``O(n M d)`` operations by count; dense attention ``O(n^2 d)``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mooring.ops import read, write
-from mooring.theory.claim import Claim, Evidence
-from mooring.theory.series import Series
+from mooring.theory.claim import Claim, Evidence, Series
 
 MATRIX_PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}
 """Operator name to the position of its left factor."""

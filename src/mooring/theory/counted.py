@@ -1,4 +1,4 @@
-"""Two-Radius with multiplicities: 1-WL solves it, no normalised read can, and hand-set anchored slots do."""
+"""cor:countedwl, Two-Radius with counts: 1-WL solves it, no normalised read can, and hand-set anchored slots do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from mooring.ops import SlotState, anchored, read, write
+from mooring.ops import SlotState, read, write
 from mooring.theory.claim import Claim, Evidence
+from mooring.theory.construction import Partition, node_key, sign_code, slot_query
 from mooring.theory.instances import Instances, every_counted, sampled_counted
-from mooring.theory.partition import Partition, node_key, sign_code, slot_query
-from mooring.theory.weisfeiler import refine
+from mooring.theory.multiset import refine, with_unit_anchor
 
 Answer = tuple[Int64[Tensor, " nodes"], Int64[Tensor, " nodes"]]
 """Label and count of every target."""
@@ -25,8 +25,7 @@ class CountedTable:
 
     Scores are 0 inside a slot's group, and weights are exactly 0 outside it. The anchor has logit 0 and value 1 in
     coordinate 0, which no node uses. So coordinate 0 is ``1 / (1 + |X_m|)`` and colour c is ``count_c / (1 + |X_m|)``.
-    After the read, a target divides one by the other inside its own block and has every count of its identifier by
-    label.
+    After the read, a target divides the second by the first, which gives the count of every label with its identifier.
 
     Paper: cor:countedwl, part 3.
 
@@ -45,17 +44,13 @@ class CountedTable:
         return Partition(self.n, self.slots)
 
     def write(self, source: Instances, *, as_weight: bool) -> Float64[Tensor, "graphs slots dim"]:
-        """The memory of each graph, with copies written out or given as a log weight."""
+        """The memory of each graph; copies are nodes of their own, or one node with a log weight."""
         nodes = source if as_weight else source.copied()
         state = self.state(nodes, nodes.count.double().log() if as_weight else None)
-        if not self.keep_mass:
-            return state.content[:, :, 0]
-        anchor = torch.nn.functional.one_hot(torch.tensor(0), state.content.shape[3]).double()
-        logit = torch.zeros(self.slots, 1, dtype=torch.float64)
-        return anchored(state, logit, anchor.expand(self.slots, 1, -1))[:, :, 0]
+        return with_unit_anchor(state) if self.keep_mass else state.content[:, :, 0]
 
     def state(self, nodes: Instances, log_weight: Float64[Tensor, " nodes"] | None = None) -> SlotState:
-        """What the slots gather before any anchor."""
+        """The slots' state before any anchor."""
         color = self.partition.position(nodes.identifier) * self.n + nodes.label
         value = torch.nn.functional.one_hot(color + 1, self.partition.capacity * self.n + 1).double()
         return write(
@@ -88,8 +83,8 @@ def answer(counts: Float64[Tensor, "nodes n"]) -> Answer:
 
 Build = Callable[[int, int], CountedTable]
 
-EVERY = ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 3))
-PAPER = ((12, 12), (12, 4), (12, 5), (12, 1))
+ENUMERATED = ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 3))
+PAPER_SIZES = ((12, 12), (12, 4), (12, 5), (12, 1))
 # Base counts 1..4 at scales 1, 2 and 3, as in tab:counted.
 MAX_COUNT, SCALES = 4, 3
 
@@ -97,7 +92,7 @@ MAX_COUNT, SCALES = 4, 3
 def check_slots(build: Build, instances: int, generator: torch.Generator) -> Evidence:
     """Every counted instance of up to 4 identifiers, and random ones of the size of tab:counted, are solved."""
     examined, worst = 0, 0.0
-    for n, slots in (*EVERY, *PAPER):
+    for n, slots in (*ENUMERATED, *PAPER_SIZES):
         table = build(n, slots)
         source = every_counted(n, MAX_COUNT, SCALES, generator) if n <= 4 else None
         for scale in range(1, SCALES + 1) if source is None else (1,):
@@ -116,26 +111,26 @@ def check_slots(build: Build, instances: int, generator: torch.Generator) -> Evi
     return Evidence(True, 0.5 - worst, examined, note)
 
 
-Outputs = Callable[[CountedTable, Instances], Float64[Tensor, "graphs slots dim"]]
+Memory = Callable[[CountedTable, Instances], Float64[Tensor, "graphs slots dim"]]
 
 
-def proportions(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
-    """The memory of a normalised write, targets and centre excluded."""
+def normalised_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
+    """The memory of a normalised write by the sources alone."""
     return table.state(source.copied()).content[:, :, 0]
 
 
-def with_anchor(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
+def anchored_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
     """The memory of an anchored write."""
     return table.write(source, as_weight=False)
 
 
-def check_blind(outputs: Outputs, instances: int, generator: torch.Generator) -> Evidence:
+def check_normalised(memory: Memory, instances: int, generator: torch.Generator) -> Evidence:
     """The memory of (pi, c) equals that of (pi, rc), although every target's answer differs."""
     worst = 0.0
     for factor in range(2, 6):
         source = sampled_counted(7, 4, instances, generator)
         table = CountedTable(n=7, slots=3)
-        change = outputs(table, source.scaled(factor)) - outputs(table, source)
+        change = memory(table, source.scaled(factor)) - memory(table, source)
         worst = max(worst, float(change.abs().max()))
     note = f"memories of (pi, c) and (pi, rc) differ by at most {worst:.1e} while all counts differ"
     return Evidence(worst < 1e-11, worst, 4 * instances, note)
@@ -162,8 +157,8 @@ def check_wl(rounds: int, instances: int, generator: torch.Generator) -> Evidenc
             refined = refine(refined, edges)
         meaning: dict[int, tuple[int, int]] = {}
         for color, label, count in zip(refined[first_target:], source.label, source.count, strict=True):
-            said = (int(label), int(count))
-            conflicts += meaning.setdefault(color, said) != said
+            expected = (int(label), int(count))
+            conflicts += meaning.setdefault(color, expected) != expected
         examined += source.num_graphs
     note = f"{conflicts} targets share a colour with a target of another answer"
     return Evidence(conflicts == 0, float(conflicts), examined, note)
@@ -183,9 +178,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         label="cor:countedwl.normalised",
         statement="A normalised read cannot tell (pi, c) from (pi, rc).",
-        check=check_blind,
-        subject=proportions,
-        control=with_anchor,
+        check=check_normalised,
+        subject=normalised_memory,
+        control=anchored_memory,
         control_means="premise removed: the anchored write of the same slots",
         margin_means="largest difference between the two memories; rounding allows 1e-11",
         instances=40,

@@ -1,20 +1,54 @@
-"""Batches of Two-Radius instances as flat node lists: (graph, identifier, label, count) of sources and of targets."""
+"""Two-Radius as the proofs use it: permutations, their rank, and batches of nodes (graph, identifier, label, count)."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from mooring.theory.permutations import all_permutations, random_permutations
+
+def all_permutations(n: int) -> Int64[Tensor, "factorial n"]:
+    """Every permutation of ``range(n)``, in lexicographic order, so that row number and rank agree."""
+    return torch.tensor(list(itertools.permutations(range(n))), dtype=torch.long).reshape(math.factorial(n), n)
+
+
+def random_permutations(count: int, n: int, generator: torch.Generator) -> Int64[Tensor, "count n"]:
+    """Independent uniform permutations of ``range(n)``."""
+    return torch.rand(count, n, generator=generator, dtype=torch.float64).argsort(dim=1)
+
+
+def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
+    """The lexicographic number of each permutation, by its Lehmer code.
+
+    Example:
+        >>> bool((rank(all_permutations(4)) == torch.arange(24)).all())
+        True
+    """
+    n = permutations.shape[1]
+    total = torch.zeros(len(permutations), dtype=torch.long)
+    for position in range(n):
+        smaller_later = (permutations[:, position + 1 :] < permutations[:, position : position + 1]).sum(dim=1)
+        total += smaller_later * math.factorial(n - 1 - position)
+    return total
 
 
 @dataclass(frozen=True)
 class Instances:
-    """One side of a batch of instances: a node for each entry, in any order, with its graph, identifier and answer."""
+    """The sources, or the targets, of a batch of graphs: one entry per node, in any order.
+
+    Args:
+        graph: graph of each node.
+        identifier: identifier i of each node.
+        label: ``pi(i)``, which a source carries and a target must give.
+        count: how many sources of the graph carry the identifier.
+        num_graphs: number of graphs.
+    """
 
     graph: Int64[Tensor, " nodes"]
     identifier: Int64[Tensor, " nodes"]
@@ -82,3 +116,38 @@ def sampled_counted(n: int, max_count: int, count: int, generator: torch.Generat
     """Random permutations with independent base counts in ``1..max_count``."""
     counts = torch.randint(1, max_count + 1, (count, n), generator=generator)
     return table_instances(random_permutations(count, n, generator), counts).shuffled(generator)
+
+
+def benchmark_batch(
+    n: int, assignments: int, generator: torch.Generator, *, max_count: int = 1, scales: Sequence[int] = (1,)
+) -> tuple[Instances, Instances]:
+    """Sources and targets of a batch as models are trained on: ``c_i = r a_i`` copies of source ``(i, pi(i))``.
+
+    An assignment is a permutation ``pi`` and base counts ``a_i``, rendered once at every scale r. Graphs come one after
+    another; inside a graph, sources and targets are each in random order. The benchmark draws with numpy, and so does
+    this: from one numpy generator both give the same nodes in the same order.
+
+    Paper: sec:benchmarks A, app:protocol. Departs: without the centres, which neither write nor answer.
+
+    Args:
+        n: identifiers and labels.
+        assignments: how many permutations to draw.
+        generator: seeds the numpy generator.
+        max_count: largest base count.
+        scales: scales of each assignment.
+    """
+    rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
+
+    def row_orders(rows: int) -> Int64[np.ndarray, "rows n"]:
+        return rng.permuted(np.broadcast_to(np.arange(n), (rows, n)), axis=1)
+
+    label = torch.from_numpy(row_orders(assignments))
+    base = torch.from_numpy(rng.integers(1, max_count, (assignments, n), endpoint=True))
+    factor = torch.tensor(scales).repeat(assignments)
+    count = base.repeat_interleave(len(scales), dim=0) * factor.unsqueeze(1)
+    nodes = table_instances(label.repeat_interleave(len(scales), dim=0), count)
+    target = nodes.take(torch.from_numpy(row_orders(len(factor)) + n * np.arange(len(factor))[:, None]).flatten())
+    copies = nodes.copied()
+    # A fraction added to the graph number shuffles inside graphs and keeps the graphs in order.
+    source = copies.take(torch.from_numpy(np.argsort(copies.graph.numpy() + rng.random(len(copies.graph)))))
+    return source, target

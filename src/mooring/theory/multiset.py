@@ -1,9 +1,9 @@
-"""The anchored read tells every bounded multiset apart, and so refines colours exactly as 1-WL does."""
+"""thm:wlinjective: the anchored read is injective on bounded multisets, so it refines colours exactly as 1-WL does."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from jaxtyping import Float64, Int64
@@ -11,7 +11,39 @@ from torch import Tensor
 
 from mooring.ops import SlotState, anchored, write
 from mooring.theory.claim import Claim, Evidence
-from mooring.theory.weisfeiler import refine, same_partition
+
+
+def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list[int]:
+    """One round of 1-WL: two nodes share a colour if their colours and multisets of in-neighbour colours agree.
+
+    Written with dictionaries and sorted tuples, it shares nothing with the anchored read it is compared to.
+
+    Paper: thm:wlinjective.
+
+    Args:
+        colors: current colour of each node.
+        edges: directed (from, to) pairs; list both directions of an undirected edge.
+
+    Example:
+        >>> refine([0, 0, 0], [(0, 1), (1, 0), (1, 2), (2, 1)])  # the two ends of a path share a colour
+        [0, 1, 0]
+    """
+    names: dict[Hashable, int] = {}
+    plain = [names.setdefault(color, len(names)) for color in colors]
+    heard: list[list[int]] = [[] for _ in colors]
+    for source, target in edges:
+        heard[target].append(plain[source])
+    refined: dict[tuple[int, tuple[int, ...]], int] = {}
+    return [
+        refined.setdefault((own, tuple(sorted(others))), len(refined)) for own, others in zip(plain, heard, strict=True)
+    ]
+
+
+def same_partition(first: Sequence[Hashable], second: Sequence[Hashable]) -> bool:
+    """Whether two colourings group the nodes alike, whatever their colours are called."""
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
+
 
 Read = Callable[[SlotState], Float64[Tensor, "graphs dim"]]
 
@@ -19,10 +51,16 @@ Read = Callable[[SlotState], Float64[Tensor, "graphs dim"]]
 SAME = 1e-9
 
 
+def with_unit_anchor(state: SlotState) -> Float64[Tensor, "graphs slots dim"]:
+    """Every slot of one head with the proofs' anchor: logit 0, and value 1 in coordinate 0, which no node uses."""
+    slots, _, dim = state.content.shape[1:]
+    value = torch.nn.functional.one_hot(torch.tensor(0), dim).double().expand(slots, 1, -1)
+    return anchored(state, torch.zeros(slots, 1, dtype=torch.float64), value)[:, :, 0]
+
+
 def anchored_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
-    """The proof's anchor: logit 0, value 1 in its own coordinate 0 and nothing in the colours'."""
-    anchor = torch.nn.functional.one_hot(torch.tensor(0), state.content.shape[3]).double()
-    return anchored(state, torch.zeros(1, 1, dtype=torch.float64), anchor.view(1, 1, -1))[:, 0, 0]
+    """The anchored read of the only slot."""
+    return with_unit_anchor(state)[:, 0]
 
 
 def normalised_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
@@ -31,7 +69,7 @@ def normalised_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
 
 
 def color_state(color: Int64[Tensor, " nodes"], group: Int64[Tensor, " nodes"], colors: int, groups: int) -> SlotState:
-    """One slot's state of each group, node logits 0, colours one-hot beside the anchor's empty coordinate."""
+    """The state of one slot per group: node scores 0, colours one-hot after a coordinate left to the anchor."""
     value = torch.nn.functional.one_hot(color + 1, colors + 1).double()
     key = torch.zeros(len(color), 1, 1, dtype=torch.float64)
     return write(torch.zeros(1, 1, 1, dtype=torch.float64), key, value.unsqueeze(1), group, num_graphs=groups)
@@ -84,12 +122,12 @@ def exact_histogram(state: SlotState) -> Float64[Tensor, "graphs colors"]:
 
 
 def proportions(state: SlotState) -> Float64[Tensor, "graphs colors"]:
-    """The normalised read, rounded far below the gap between two proportions so that equal ones stay equal."""
+    """The normalised read as integers, so fine that only equal proportions give equal ones."""
     return (normalised_read(state) * 2**30).round()
 
 
 def slot_refine(read: Read, color: Int64[Tensor, " nodes"], edges: Int64[Tensor, "2 edges"]) -> Int64[Tensor, " nodes"]:
-    """One refinement where each node's neighbourhood is a set written to one slot, one node one group."""
+    """One refinement in which every node has a slot, and its neighbours write to it."""
     colors, nodes = int(color.max()) + 1, len(color)
     output = read(color_state(color[edges[0]], edges[1], colors, nodes))
     return torch.unique(torch.cat([color.unsqueeze(1), output.long()], dim=1), dim=0, return_inverse=True)[1]
