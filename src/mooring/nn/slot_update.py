@@ -112,7 +112,7 @@ class SlotUpdate(nn.Module):
         self, state: SlotState, identity: Float[Tensor, "*graphs slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
-        content = self._content(state).flatten(-2).to(self.lin_out.weight.dtype)
+        content = self._content(state).flatten(-2).to(self.norm_in.weight.dtype)
         u = self.lin_out(content)
         if identity is not None:
             u = u + identity

@@ -47,7 +47,7 @@ def test_equals_the_oracle(kernels: Kernels, form: str, ordered: bool) -> None:
     assert_same(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, SINGLE))
 
 
-@pytest.mark.parametrize("form", ["absorbed", "own heads, shared keys"])
+@pytest.mark.parametrize("form", ["folded", "own heads, shared keys"])
 def test_equals_the_oracle_on_graphs_of_several_chunks(kernels: Kernels, form: str) -> None:
     batch = Ragged(MIXED, False, seed=4)
     assert_same(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, SINGLE))
@@ -82,7 +82,7 @@ def test_slots_heads_and_widths(kernels: Kernels, slots: int, heads: int, own: i
 def test_residual_and_nodes_that_read_nothing(kernels: Kernels, rows: int) -> None:
     batch = Ragged(FEW, False, seed=6)
     where = batch.mask(salt=7)
-    query, key, value = read_inputs(batch, "absorbed", SINGLE)
+    query, key, value = read_inputs(batch, "folded", SINGLE)
     value, slots = value[..., : query.size(-1)], 9
     key, value = (tensor.repeat(1, slots // 3, 1, 1) for tensor in (key, value))
     spoilt = query.masked_fill(~where[:, None, None], float("nan"))
@@ -117,7 +117,7 @@ def test_nodes_that_read_nothing_get_zero(kernels: Kernels) -> None:
 
 def test_huge_logits(kernels: Kernels) -> None:
     batch = Ragged(FEW, True, seed=8)
-    query, key, value = read_inputs(batch, "absorbed", SINGLE)
+    query, key, value = read_inputs(batch, "folded", SINGLE)
     # Whole numbers: the scores are exact, and so are their differences.
     query, key = (4 * query).round() + 100, key.sign() + 40 * key.sign()
     assert float((query.unsqueeze(1) @ key[batch.index()].transpose(2, 3)).abs().max()) > 1e4
@@ -137,7 +137,7 @@ def test_huge_logits(kernels: Kernels) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
-@pytest.mark.parametrize("form", ["absorbed", "own heads"])
+@pytest.mark.parametrize("form", ["folded", "own heads"])
 def test_half_inputs_have_single_contexts(kernels: Kernels, form: str, dtype: torch.dtype) -> None:
     batch = Ragged(FEW, False, seed=9)
     assert_same_in_halves(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, dtype))
@@ -145,7 +145,7 @@ def test_half_inputs_have_single_contexts(kernels: Kernels, form: str, dtype: to
 
 def test_no_nodes(kernels: Kernels) -> None:
     batch = Ragged((0, 0), True, seed=1)
-    context, grads = with_gradients(readers(kernels, batch, summed=True)[0], *read_inputs(batch, "absorbed", SINGLE))
+    context, grads = with_gradients(readers(kernels, batch, summed=True)[0], *read_inputs(batch, "folded", SINGLE))
     assert context[0].shape[0] == 0
     assert not any(bool(grad.any()) for grad in grads)
 
@@ -154,7 +154,7 @@ def test_a_wrong_read_is_found_out(kernels: Kernels) -> None:
     """The control: heads summed where they should not be, and a key that gets no gradient."""
     batch = Ragged(FEW, True, seed=3)
     fast, slow = readers(kernels, batch, summed=True)
-    inputs = read_inputs(batch, "absorbed", SINGLE)
+    inputs = read_inputs(batch, "folded", SINGLE)
     with pytest.raises(AssertionError):
         assert_same(lambda query, key, value: fast(query, key.detach(), value), slow, *inputs)
     with pytest.raises(AssertionError):

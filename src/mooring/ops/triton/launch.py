@@ -42,7 +42,7 @@ ROWS = 64
 PROGRAMS = 256
 # Nodes in one chunk, at least and at most.
 CHUNKS = (128, 4096)
-# The widest head, or features when projections are absorbed.
+# The widest head, or features when projections are folded.
 WIDEST = 256
 # Partial states that the merging kernels load at once.
 COUNT = 16

@@ -2,7 +2,7 @@
 """Kernels of the read. Tiles of scores are ``[NODES, SLOTS]``; all arithmetic is float32.
 
 A program has one part of the heads: a single head, or ``groups`` heads that share a query and whose contexts are summed
-(projections absorbed into keys and values). So head ``part + group`` is right in both cases.
+(projections folded into keys and values). So head ``part + group`` is right in both cases.
 """
 
 from __future__ import annotations
