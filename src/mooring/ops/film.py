@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops import backend, plain
+from mooring.ops.state import full_precision
 from mooring.ops.tiles import layout
 
 _gelu_backward = torch.ops.aten.gelu_backward
@@ -106,7 +107,7 @@ class _Film(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         inputs = ctx.saved_tensors
-        with torch.autocast(grads[0].device.type, enabled=False):
+        with full_precision(grads[0].device):
             if torch.is_grad_enabled():
                 return tuple(plain.gradients(lambda: (plain.film(*inputs),), inputs, grads))
             return _backward(grads[0], *inputs)
@@ -131,7 +132,7 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-    with torch.autocast(grad.device.type, enabled=False):
+    with full_precision(grad.device):
         return film_backward_op(grad, *ctx.saved_tensors)
 
 

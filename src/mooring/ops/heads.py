@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mooring.ops.state import full_precision
+
 
 def map_heads(
     x: Float[Tensor, "graphs slots heads dim"], weight: Float[Tensor, "heads out dim"]
@@ -22,7 +24,7 @@ def map_heads(
     [4.0, 4.0, 4.0, 4.0, 4.0]
     """
     weight = weight.to(x.dtype)
-    with torch.autocast(x.device.type, enabled=False):
+    with full_precision(x.device):
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
             return map_heads_op(x, weight)
         return torch.einsum("gmhd,hod->gmho", x, weight)
@@ -68,7 +70,7 @@ def _setup(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    with torch.autocast(grad.device.type, enabled=False):
+    with full_precision(grad.device):
         return map_heads_backward_op(grad, *ctx.saved_tensors)
 
 

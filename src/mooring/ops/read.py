@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
+from mooring.ops.state import full_precision
 
 
 def read(
@@ -67,8 +68,7 @@ def read(
         folded_value = folded_value.reshape(graphs, 1, heads * slots, vdim)
     else:
         query = query.expand(-1, heads, -1)
-    # Autocast reaches into an op of ours and would halve the products behind the softmax.
-    with torch.autocast(query.device.type, enabled=False):
+    with full_precision(query.device):
         code = backend.of(query, folded_key, folded_value)
         context = code.read(query, folded_key, folded_value, where, plan, heads if folded else 1, residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context

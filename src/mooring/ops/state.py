@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,11 @@ from torch import Tensor
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     """Half precision is for storage; sums over many nodes are kept in float32 or better."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[None]:
+    """No autocast, which reaches into our ops and would halve the products behind the statistics."""
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def nothing_as_zero(log_mass: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
-from mooring.ops.state import SlotState, nothing_as_zero, statistics_dtype, weightless
+from mooring.ops.state import SlotState, full_precision, nothing_as_zero, statistics_dtype, weightless
 
 
 def write(
@@ -70,8 +70,7 @@ def write(
         folded = query.transpose(-3, -2).reshape(*graphs, key.size(1), heads * slots // key.size(1), dim)
         bias = None if bias is None else bias.transpose(1, 2)  # [nodes, heads, slots]
     values = None if value is key else value if key.size(1) == value.size(1) == 1 else value.expand(-1, heads, -1)
-    # Autocast reaches into an op of ours and would halve the products behind the statistics.
-    with torch.autocast(key.device.type, enabled=False):
+    with full_precision(key.device):
         content, log_mass = backend.of(folded, key, values, bias).write(folded, key, values, bias, where, plan)
     shape = (plan.num_graphs, slots, heads)
     return SlotState(content.view(*shape, width), log_mass.view(shape))

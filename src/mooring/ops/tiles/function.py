@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.plan import Plan
-from mooring.ops.state import statistics_dtype, weightless
+from mooring.ops.state import full_precision, statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles
 from mooring.ops.tiles.layout import Layout
 
@@ -55,7 +55,7 @@ class _Write(torch.autograd.Function):
         query, key, value, log_weight, where, content, tops, rests = ctx.saved_tensors
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
-        with torch.autocast(content.device.type, enabled=False):
+        with full_precision(content.device):
             if torch.is_grad_enabled():
                 found = plain.gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
             else:
@@ -84,7 +84,7 @@ class _Read(torch.autograd.Function):
         query, key, value, where = ctx.saved_tensors
         inputs, options = (query, key, value), (ctx.groups, ctx.residual)
         found: Sequence[Tensor | None]
-        with torch.autocast(query.device.type, enabled=False):
+        with full_precision(query.device):
             if torch.is_grad_enabled():
                 found = plain.gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
             else:
@@ -211,7 +211,7 @@ def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -
 
 def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
-    with torch.autocast(saved[1].device.type, enabled=False):
+    with full_precision(saved[1].device):
         grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(*grads[:2], *saved)
     none = [
         None if given is None else grad for given, grad in zip(saved[2:4], (grad_value, grad_log_weight), strict=True)
@@ -226,7 +226,7 @@ def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _read_gradients(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
-    with torch.autocast(grad_context.device.type, enabled=False):
+    with full_precision(grad_context.device):
         return (*read_backward_op(grad_context, *saved, ctx.groups, ctx.residual), None, None, None)
 
 
