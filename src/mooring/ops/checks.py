@@ -21,6 +21,15 @@ def count_graphs(index: Tensor) -> int:
     return int(index.max()) + 1 if index.numel() else 0
 
 
+def _count(index: Tensor) -> int:
+    """One more than the largest graph id. What is exported is made of PyTorch's own operators alone."""
+    if not torch.compiler.is_exporting():
+        return count_graphs(index)
+    count = index.max().item() + 1
+    torch._check(count >= 0)
+    return cast(int, count)
+
+
 @count_graphs.register_fake
 def _(index: Tensor) -> int:
     return cast(int, torch.library.get_ctx().new_dynamic_size())
@@ -207,7 +216,7 @@ def check_index(
             )
         return 1
     check_ids(who, name, index, num_nodes)
-    count: int = count_graphs(index) if num_graphs is None else num_graphs
+    count: int = _count(index) if num_graphs is None else num_graphs
     if checks_values() and index.numel() and not _has_no_data(index):
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:

@@ -101,7 +101,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | Non
         raise ValueError(
             f"read: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
         )
-    if key.shape[1:3] != value.shape[1:3] or key.size(0) not in (1, value.size(0)):
+    # A traced graph may not know its number of graphs, and then must not compare it.
+    other_graphs = not torch.compiler.is_compiling() and key.size(0) not in (1, value.size(0))
+    if key.shape[1:3] != value.shape[1:3] or other_graphs:
         raise ValueError(
             f"read: key has (graphs, slots, heads) = {tuple(key.shape[:3])} but value has {tuple(value.shape[:3])}. "
             "Pass one key for each value, or keys without a graphs axis that all graphs share."

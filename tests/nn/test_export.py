@@ -1,0 +1,79 @@
+"""Modules that leave Python: torch.export, ONNX, and tensors without data."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from mooring.nn import SlotVirtualNode, VirtualNode
+from support import Ragged
+
+CHANNELS = 16
+SHORT, LONG = Ragged((4, 7), False, seed=1), Ragged((5, 3, 9), False, seed=2)
+# Shapes are checked by names that a traced graph does not have.
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
+MODULES: dict[str, Any] = {
+    "slots": lambda: SlotVirtualNode(CHANNELS, 3, init_std=0.5),
+    "residual": lambda: SlotVirtualNode(CHANNELS, 3, integrate="residual"),
+    "sum": lambda: VirtualNode(CHANNELS, "sum"),
+}
+
+
+class Counted(nn.Module):
+    def __init__(self, memory: nn.Module) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        return self.memory(x, batch, num_graphs=3)
+
+
+def inputs(batch: Ragged, batched: bool) -> tuple[Tensor, ...]:
+    x = batch.randn(batch.num_nodes, CHANNELS, dtype=torch.float32)
+    return (x, batch.index()) if batched else (x,)
+
+
+def shapes(batched: bool) -> tuple[dict[int, Any], ...]:
+    nodes = torch.export.Dim("nodes", min=2)
+    return ({0: nodes},) * (2 if batched else 1)
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+@pytest.mark.parametrize("how", ["one graph", "batch", "batch and number of graphs"])
+def test_exported_for_any_number_of_nodes_and_graphs(name: str, how: str) -> None:
+    module, batched = MODULES[name]().eval(), how != "one graph"
+    module = Counted(module) if how.endswith("number of graphs") else module
+    program = torch.export.export(module, inputs(SHORT, batched), dynamic_shapes=shapes(batched))
+    assert not any("mooring" in str(node.target) for node in program.graph.nodes), "PyTorch's own operators alone"
+    given = inputs(LONG, batched)
+    torch.testing.assert_close(program.module()(*given), module(*given), rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["one graph", "batch"])
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_runs_elsewhere(batched: bool, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX is for development: pip install 'mooring[dev]'")
+    module = MODULES["slots"]().eval()
+    exported = torch.onnx.export(
+        module, inputs(SHORT, batched), dynamo=True, dynamic_shapes=shapes(batched), verbose=False
+    )
+    assert exported is not None
+    exported.save(tmp_path / "memory.onnx")
+    session = runtime.InferenceSession(tmp_path / "memory.onnx")
+    given = inputs(LONG, batched)
+    (found,) = session.run(None, {one.name: t.numpy() for one, t in zip(session.get_inputs(), given, strict=True)})
+    torch.testing.assert_close(torch.from_numpy(found), module(*given).detach(), rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_tensors_without_data(name: str) -> None:
+    with torch.device("meta"):
+        out = MODULES[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
+    assert out.shape == (5, CHANNELS)
+    with FakeTensorMode():
+        out = MODULES[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
+    assert out.shape == (5, CHANNELS)
