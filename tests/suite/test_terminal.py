@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.report import load
-from mooring.suite.report.sections import CHAPTERS
+from mooring.suite.report.registry import chapters
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table, cell_width
 
@@ -23,8 +23,9 @@ WIDTHS = [60, 80, 100, 120, 200]
 
 @pytest.fixture(scope="module")
 def published() -> list[Table]:
-    sections = [chapter.section(load([ROOT / "results"])) for chapter in CHAPTERS]
-    return [block for section in sections if section for block in section.blocks if isinstance(block, Table)]
+    records = load([ROOT / "results"])
+    sections = [chapter.section(records, figures=False) for chapter in chapters()]
+    return [table for section in sections if section for table in section.tables]
 
 
 def printed(table: Table, width: int, *, colour: bool = False) -> str:

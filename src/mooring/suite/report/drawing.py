@@ -10,12 +10,11 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,9 +24,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mooring.suite.files import write_atomic
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from mooring.suite.report.records import Records
+from mooring.suite.report.registry import Build, Entry, Options, register
 
 INK = "#10151c"
 MUTED = "#7a828c"
@@ -115,15 +113,44 @@ class Picture:
         return written
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Run a drawing function under the common style."""
+class Panels:
+    """What a figure's function returns: its panels, and what its caption in `captions.ini` is filled with.
 
-    @wraps(draw)
-    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context(RC):
-            return draw(*args, **kwargs)
+    Args:
+        panels: the drawings; none at all is no figure.
+        words: what stands for the names in braces of the caption, beside the options.
+    """
 
-    return inside
+    def __init__(self, panels: Iterable[Figure], **words: object) -> None:
+        self.panels, self.words = tuple(panels), words
+
+
+def figure(
+    name: str, *, task: str = "", record: str = "", each: Callable[[Records], list[dict[str, str]]] | None = None
+) -> Callable[[Build], Build]:
+    """Register a function of records and options that returns panels, or :class:`Panels`; it draws in this style.
+
+    Args:
+        name: what the page and `captions.ini` call it; files and links add its options.
+        task: the task whose runs it needs, if any.
+        record: the kind of record it needs, if it is not made of runs.
+        each: the options it is shown with on the page; every preset of the task if there is an option of this name.
+    """
+
+    def add(draw: Build) -> Build:
+        styled: Build = mpl.rc_context(RC)(draw)
+        return register("figure", name, _drawn, task, record, each)(styled)
+
+    return add
+
+
+def _drawn(entry: Entry, made: Panels | Sequence[Figure], options: Options) -> Picture | None:
+    found = made if isinstance(made, Panels) else Panels(made)
+    if not found.panels:
+        return None
+    words = {**options, **found.words}
+    title, caption = (entry.caption.line(field, words) for field in ("title", "caption"))
+    return Picture("-".join([entry.name, *options.values()]), title, caption, found.panels)
 
 
 def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = PANEL) -> tuple[Figure, Axes]:
@@ -197,12 +224,11 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
     return moved
 
 
-@styled
 def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
     target = io.BytesIO()
     # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
-    with warnings.catch_warnings():
+    with mpl.rc_context(RC), warnings.catch_warnings():
         # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from matplotlib.figure import Figure
 
-from mooring.suite.report.figures.style import MUTED, Picture, colour, panel, styled
-from mooring.suite.report.groups import Group
+from mooring.suite.linksets.tables import TASK
+from mooring.suite.report.drawing import MUTED, colour, figure, panel
+from mooring.suite.report.groups import usual_groups
+from mooring.suite.report.records import Records
 
 
-@styled
-def calibration(groups: Sequence[Group]) -> Picture | None:
+@figure("calibration", task=TASK)
+def calibration(records: Records, preset: str) -> list[Figure]:
     """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
     panels = []
-    for position, group in enumerate(groups):
+    for position, group in enumerate(usual_groups(records, TASK, preset)):
         if not group.has("diagnostics", "calibration"):
             continue
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
@@ -37,11 +39,4 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         axes.set_ylim(-0.03, 1.03)
         axes.set_aspect("equal")
         panels.append(figure)
-    if not panels:
-        return None
-    caption = (
-        "Pairs are binned by the predicted probability of a link and compared with how many really are links; each "
-        "line is a seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident "
-        "model has its large dots at the two ends."
-    )
-    return Picture("calibration", "Does confidence mean anything?", caption, tuple(panels))
+    return panels
