@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from mooring.suite.motifs.figures import by_count
-from mooring.suite.report.drawing import Picture, spread
+from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
 from mooring.suite.report.records import Record, RecordError, Records, load
 from mooring.suite.report.registry import find
@@ -103,6 +103,15 @@ def test_state_distance_is_logarithmic_and_leaves_out_models_without_a_state(rec
     assert all(x[0] != 1 for x, _ in lines(figure) if len(x) == 2 and x != [0, 1])
     stateless = Records(tuple(run for run in records.runs("two-radius") if run.model == "mpnn"))
     assert draw("state-distance", stateless, preset="paper") is None
+
+
+def test_a_model_keeps_its_colour_where_others_are_left_out(records: Records) -> None:
+    inks = colours(["mpnn", "vn", "cross-attn", "anchored"])
+    assert inks == dict(zip(["anchored", "cross-attn", "vn", "mpnn"], PALETTE, strict=False))
+    assert len(set(colours(f"my-{i}" for i in range(len(PALETTE))).values())) == len(PALETTE)
+    for name in ("learning-curves", "state-distance"):
+        found = {text.get_text(): text.get_color() for text in drawn(name, records, preset="paper")[0].axes[0].texts}
+        assert [found[model] for model in ("VN", "Anchored")] == [inks["vn"], inks["anchored"]]
 
 
 def test_heat_maps_sort_slots_into_a_diagonal(records: Records, counted: list[Group]) -> None:

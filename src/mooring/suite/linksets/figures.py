@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from mooring.suite.linksets.tables import TASK
-from mooring.suite.report.drawing import MUTED, colour, figure, panel
+from mooring.suite.report.drawing import MUTED, colours, figure, panel
 from mooring.suite.report.groups import usual_groups
 from mooring.suite.report.records import Records
 
@@ -13,8 +13,10 @@ from mooring.suite.report.records import Records
 @figure("calibration", task=TASK)
 def calibration(records: Records, preset: str) -> list[Figure]:
     """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
+    groups = usual_groups(records, TASK, preset)
+    inks = colours(group.model for group in groups)
     panels = []
-    for position, group in enumerate(usual_groups(records, TASK, preset)):
+    for group in groups:
         if not group.has("diagnostics", "calibration"):
             continue
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
@@ -28,7 +30,7 @@ def calibration(records: Records, preset: str) -> list[Figure]:
                 raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
-            ink = colour(group.model, position)
+            ink = inks[group.model]
             axes.plot([point[0] for point in points], [point[1] for point in points], color=ink, lw=1.0, alpha=0.6)
             # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
             areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]

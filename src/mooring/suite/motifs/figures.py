@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.motifs.tables import SPLITS, TASK
-from mooring.suite.report.drawing import colour, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import colours, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, usual_groups
 from mooring.suite.report.records import Records
 
@@ -17,6 +17,7 @@ DRAWN = ("iid", "counts", "jittered")
 def error_by_count(records: Records, preset: str) -> list[Figure]:
     """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
     groups = usual_groups(records, TASK, preset)
+    inks = colours(group.model for group in groups)
     panels = []
     for split in DRAWN:
         members = [group for group in groups if group.has("diagnostics", "error_by_count", split)]
@@ -24,9 +25,9 @@ def error_by_count(records: Records, preset: str) -> list[Figure]:
             continue
         figure, axes = panel(SPLITS[split], "true count", "log-MAE")
         labels = []
-        for position, group in enumerate(members):
+        for group in members:
             points = by_count(group, split)
-            ink = colour(group.model, position)
+            ink = inks[group.model]
             axes.plot(list(points), list(points.values()), "-o", color=ink, ms=2.5, lw=1.3)
             labels.append((list(points.values())[-1], group.short, ink))
         axes.set_yscale("log")

@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mooring.suite.files import write_atomic
+from mooring.suite.report.groups import KNOWN, rank
 from mooring.suite.report.records import Records
 from mooring.suite.report.registry import Build, Entry, Options, register
 
@@ -32,18 +33,9 @@ MUTED = "#7a828c"
 SMALL, NORMAL, LARGE = 7.5, 8.5, 9.5
 PANEL = (3.0, 2.4)
 
-# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies,
-# with Paul Tol's wine red as an eighth.
-COLOURS = {
-    "none": "#7f7f7f", "mpnn": "#7f7f7f", "mpnn-additive": "#7f7f7f", "mpnn-summed": "#7f7f7f",
-    "vn": "#009e73", "vn-joint": "#56b4e9", "vn-sum": "#cc79a7", "vn-max": "#e69f00",
-    "cross-attn": "#0072b2", "anchored": "#d55e00",
-    "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
-    "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
-    "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
-    "wide-vn-add": "#7f7f7f", "wide-vn-film-sum": "#009e73", "wide-vn-mlp-sum": "#cc79a7",
-}  # fmt: skip
-CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies, with Paul Tol's wine red
+# and a grey.
+PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#7f7f7f")
 # Colour fades to nothing at zero, so an empty cell is the page itself, light or dark.
 HEAT = LinearSegmentedColormap.from_list("heat", [(0.0, 0.447, 0.698, 0.04), (0.0, 0.447, 0.698, 1.0)])
 
@@ -164,9 +156,16 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
     return figure, axes
 
 
-def colour(model: str, position: int = 0) -> str:
-    """The colour a model has in every figure; a model without one takes the colour of its position here."""
-    return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
+def colours(models: Iterable[str]) -> dict[str, str]:
+    """A colour for each model: the palette from its start, the paper's last model first, models it lacks at the end.
+
+    >>> list(colours(["vn", "my-own", "anchored"]))
+    ['anchored', 'vn', 'my-own']
+    """
+    ranked = sorted(set(models), key=rank)
+    own = [model for model in ranked if model.rpartition("+")[2] not in KNOWN]
+    order = [*(model for model in reversed(ranked) if model not in own), *own]
+    return {model: PALETTE[place % len(PALETTE)] for place, model in enumerate(order)}
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:

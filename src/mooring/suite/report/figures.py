@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.report.drawing import (
-    CYCLE,
     MUTED,
+    PALETTE,
     SMALL,
     Panels,
-    colour,
+    colours,
     end_labels,
     figure,
     log_ticks,
@@ -24,6 +24,7 @@ from mooring.suite.report.stats import estimate
 from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
 
 COPIES = (1, 2, 3)
+ORANGE, BLUE, SKY = PALETTE[0], PALETTE[1], PALETTE[5]
 # The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
 
@@ -40,7 +41,7 @@ def anchor_idea(records: Records) -> list[Figure]:
         for copies in COPIES:
             total = 2 * copies + anchor
             bottom = 0.0
-            for weight, ink, name in ((copies, CYCLE[0], "a"), (copies, CYCLE[5], "b"), (anchor, CYCLE[1], "anchor")):
+            for weight, ink, name in ((copies, BLUE, "a"), (copies, SKY, "b"), (anchor, ORANGE, "anchor")):
                 # Each copy is one block, so that the picture shows what is repeated.
                 for _ in range(max(1, int(weight))) if weight else ():
                     height = weight / total / max(1, int(weight))
@@ -123,7 +124,7 @@ def _series(part: Record) -> Figure:
         points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
         if not points:
             continue
-        ink = CYCLE[position % len(CYCLE)]
+        ink = PALETTE[position % len(PALETTE)]
         axes.plot([a for a, _ in points], [b for _, b in points], "-o" if len(points) <= 12 else "-", color=ink, ms=3)
         (last, height), end = points[-1], max(x)
         if last != end:  # a line that stops early leads to its label all the same
@@ -149,32 +150,29 @@ def _wrap(text: str, width: int = 40) -> str:
 
 
 def _by_width(points: Points, metric: str) -> Figure:
+    inks = colours(model for models in points.values() for model in models)
     figure = Figure(figsize=(1.0 + 1.7 * len(points), 2.5))
     row = figure.subplots(1, len(points), sharey=True, squeeze=False)[0]
     for axes, (size, models) in zip(row, sorted(points.items()), strict=True):
         axes.set_title(f"{metric.capitalize()}, n = {size}", pad=8)
         axes.set_xlabel("total width")
-        ranked = enumerate(sorted(models, key=rank))
-        labels = [_line(axes, models[model], metric, model, position) for position, model in ranked]
+        labels = [_line(axes, models[model], metric, model, inks[model]) for model in sorted(models, key=rank)]
     row[0].set_ylim(-2, 103)
     row[0].set_ylabel("accuracy (%)")
     end_labels(row[-1], labels)
     return figure
 
 
-def _line(
-    axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, position: int
-) -> tuple[float, str, str]:
+def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, ink: str) -> tuple[float, str, str]:
     """Draw one model; its height at the largest width, its name and its colour."""
     widths = sorted(by_width)
     values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
     found = [100 * estimate(of_seeds).mean for of_seeds in values]
-    ink = colour(model, position)
     axes.set_xscale("log", base=2)
     axes.plot(widths, found, "-o", color=ink, ms=3.5)
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
-    return found[-1], short(model), ink
+    return found[-1], short(model, by_width[widths[-1]][0]), ink
 
 
 def _both(item: Group) -> float:

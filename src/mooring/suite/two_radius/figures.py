@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from mooring.suite.report.drawing import CYCLE, HEAT, INK, MUTED, SMALL, colour, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import HEAT, INK, MUTED, PALETTE, SMALL, colours, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, short, usual_groups, whole_setting
 from mooring.suite.report.records import Record, Records
 from mooring.suite.report.stats import estimate
@@ -40,6 +40,7 @@ BITS = {1: "-", 4: "--", 32: ":"}
 def learning_curves(records: Records, preset: str) -> list[Figure]:
     """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
     groups, reference = usual_groups(records, COUNTED, preset), _reference(records, preset)
+    inks = colours(group.model for group in groups)
     lines = {
         "label": [(reference.label, "chance")],
         "count": [(reference.count, "constant"), (reference.blind, "blind ceiling")],
@@ -49,10 +50,10 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
     for metric, marks in lines.items():
         figure, axes = panel(metric.capitalize(), "epoch", "accuracy (%)", (2.75, 2.3))
         labels = []
-        for position, group in enumerate(groups):
+        for group in groups:
             epochs, rows = curves(group, metric)
             mean = [sum(row) / len(row) for row in rows]
-            ink = colour(group.model, position)
+            ink = inks[group.model]
             axes.plot(epochs, mean, color=ink, zorder=3)
             axes.fill_between(
                 epochs, [min(row) for row in rows], [max(row) for row in rows], color=ink, alpha=0.2, lw=0
@@ -83,13 +84,15 @@ def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
 @figure("state-distance", task=COUNTED)
 def state_distance(records: Records, preset: str) -> list[Figure]:
     """Largest difference from the r = 1 state on a logarithmic axis; nothing where no model has a global state."""
-    groups = [group for group in usual_groups(records, COUNTED, preset) if group.has("diagnostics", "state_distance")]
+    groups = usual_groups(records, COUNTED, preset)
+    inks = colours(group.model for group in groups)
+    groups = [group for group in groups if group.has("diagnostics", "state_distance")]
     if not groups:
         return []
     figure, axes = panel("Distance from the r = 1 state", "replication scale r", "largest difference", (3.2, 2.5))
     labels = []
-    for position, group in enumerate(groups):
-        ink = colour(group.model, position)
+    for group in groups:
+        ink = inks[group.model]
         scales = [int(scale) for scale in group.first.numbers("diagnostics", "state_distance", "scales")]
         by_run = [run.numbers("diagnostics", "state_distance", "max") for run in group.runs]
         for run, values in zip(group.runs, by_run, strict=True):
@@ -121,15 +124,16 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
 @figure("count-by-scale", task=COUNTED)
 def count_by_scale(records: Records, preset: str) -> list[Figure]:
     """Mean over seeds of the count accuracy at each scale, one line per model."""
-    reference = _reference(records, preset)
+    groups, reference = usual_groups(records, COUNTED, preset), _reference(records, preset)
+    inks = colours(group.model for group in groups)
     field = ("diagnostics", "count_accuracy_by_scale")
-    groups = [group for group in usual_groups(records, COUNTED, preset) if group.has(*field)]
+    groups = [group for group in groups if group.has(*field)]
     if not groups:
         return []
     figure, axes = panel("Count accuracy by scale", "replication scale r", "accuracy (%)", (3.2, 2.5))
     labels = []
-    for position, group in enumerate(groups):
-        ink = colour(group.model, position)
+    for group in groups:
+        ink = inks[group.model]
         scales = scales_of(group.first)
         means = [100 * group.estimate(*field, scale).mean for scale in scales]
         axes.plot([int(scale) for scale in scales], means, "-o", color=ink)
@@ -240,7 +244,7 @@ def capacity(records: Records) -> list[Figure]:
         needed = math.lgamma(size + 1) / math.log(2)
         for bits, dashes in BITS.items():
             line = [needed / bits / width for width in across]
-            axes.plot(across, line, color=CYCLE[1], ls=dashes, label=f"b = {bits}")
+            axes.plot(across, line, color=PALETTE[0], ls=dashes, label=f"b = {bits}")
         axes.legend(
             title="L d b = log₂ n!", loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, title_fontsize=SMALL
         )
@@ -257,20 +261,19 @@ def capacity(records: Records) -> list[Figure]:
 def accuracy_by_size(records: Records) -> list[Figure]:
     """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
     rows = measured(records.runs(ORIGINAL))
-    left: list[tuple[str, str, Mapping[int, float]]] = [
-        (row.model, _name(row, rows), row.percentages()) for row in rows
-    ]
+    left = [(row.model, _name(row, rows), row.percentages()) for row in rows]
     right: list[tuple[str, str, Mapping[int, float]]] = [
         (model, short(model), dict(zip(PUBLISHED_SIZES, by_width[1024], strict=True)))
         for model, by_width in PUBLISHED_ORIGINAL.items()
     ]
+    inks = colours(model for model, _, _ in (*left, *right))
     panels = []
     for title, lines in (("Measured", left), ("Published, width 1024", right)):
         figure, axes = panel(title, "identifiers n", "accuracy (%)", (3.5, 2.8))
         labels = []
-        for position, (model, name, points) in enumerate(lines):
+        for model, name, points in lines:
             sizes = sorted(points)
-            ink = colour(model, position)
+            ink = inks[model]
             axes.plot(sizes, [points[n] for n in sizes], "-o", color=ink, ms=3.5)
             labels.append((points[sizes[-1]], name, ink))
         axes.set_ylim(-2, 103)
