@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring.suite.report import StaleError, refresh, refusals
-from mooring.suite.report.clean import EXCEPTIONS, exceptions
+from mooring.suite.report.published import EXCEPTIONS, exceptions
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -13,23 +13,12 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from mooring.suite.report.figures import (
-    calibration,
-    capacity,
-    confusion,
-    curves,
-    distance,
-    heatmaps,
-    idea,
-    motif_error,
-    scales,
-    width,
-)
-from mooring.suite.report.figures.series import series
-from mooring.suite.report.figures.style import Picture, spread
+from mooring.suite.motifs.figures import by_count
+from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
-from mooring.suite.report.paper import references
 from mooring.suite.report.records import Record, RecordError, Records, load
+from mooring.suite.report.registry import find
+from mooring.suite.two_radius.figures import curves, in_slot_order, matrix
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +31,11 @@ def counted(records: Records) -> list[Group]:
     return group(records.runs("two-radius", "paper"))
 
 
+def only(kind: str, data: dict[str, Any]) -> Records:
+    """Records that hold one alone."""
+    return Records((Record(Path("a.json"), kind, data),))
+
+
 def lines(figure: Figure) -> list[tuple[list[float], list[float]]]:
     return [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].lines]
 
@@ -50,14 +44,20 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.axes[0].texts]
 
 
-def drawn(picture: Picture | None) -> Picture:
+def draw(name: str, records: Records, /, **options: str) -> Picture | None:
+    found = find("figure", name).make(records, options)
+    assert found is None or isinstance(found, Picture)
+    return found
+
+
+def drawn(name: str, records: Records, /, **options: str) -> tuple[Figure, ...]:
+    picture = draw(name, records, **options)
     assert picture is not None
-    return picture
+    return picture.panels
 
 
-def test_curves_are_means_over_seeds(counted: list[Group]) -> None:
-    picture = curves.learning_curves(counted, references())
-    label, count, _ = picture.panels
+def test_curves_are_means_over_seeds(records: Records, counted: list[Group]) -> None:
+    label, count, _ = drawn("learning-curves", records, preset="paper")
     anchored = counted[-1]
     expected = [
         100 * np.mean([run.data["metrics"]["epochs"][epoch]["label"] for run in anchored.runs]) for epoch in range(23)
@@ -75,13 +75,13 @@ def test_seeds_that_stopped_early_shorten_the_curve(make_run: Callable[..., Any]
         data = make_run("vn", seed, 0.1, 0.2, 0.02)
         data["metrics"]["epochs"] = [{"epoch": e, "label": 0.1 * e} for e in range(epochs)]
         runs.append(Record(Path(f"{seed}.json"), "run", data))
-    epochs, rows = curves.curves(Group("vn", "", tuple(runs)), "label")
+    epochs, rows = curves(Group("vn", "", tuple(runs)), "label")
     assert epochs == [0, 1, 2]
     assert rows[2] == pytest.approx([20.0, 20.0])
 
 
-def test_labels_never_overlap(counted: list[Group]) -> None:
-    for figure in curves.learning_curves(counted, references()).panels:
+def test_labels_never_overlap(records: Records) -> None:
+    for figure in drawn("learning-curves", records, preset="paper"):
         figure.draw_without_rendering()
         boxes = sorted((Text.get_window_extent(text) for text in figure.axes[0].texts), key=lambda box: box.y0)
         assert all(above.y0 >= below.y1 - 0.5 for below, above in pairwise(boxes))
@@ -95,67 +95,77 @@ def test_spread_keeps_order_gap_and_room(places: list[float]) -> None:
     assert max(moved) <= 100
 
 
-def test_state_distance_is_logarithmic_and_leaves_out_models_without_a_state(counted: list[Group]) -> None:
-    (figure,) = drawn(distance.state_distance(counted)).panels
+def test_state_distance_is_logarithmic_and_leaves_out_models_without_a_state(records: Records) -> None:
+    (figure,) = drawn("state-distance", records, preset="paper")
     assert figure.axes[0].get_yscale() == "log"
     assert "MPNN" not in texts(figure)
     assert {"VN", "Cross-Attn", "Anchored", "rounding error"} <= set(texts(figure))
     assert all(x[0] != 1 for x, _ in lines(figure) if len(x) == 2 and x != [0, 1])
-    assert distance.state_distance([counted[0]]) is None
+    stateless = Records(tuple(run for run in records.runs("two-radius") if run.model == "mpnn"))
+    assert draw("state-distance", stateless, preset="paper") is None
 
 
-def test_heat_maps_sort_slots_into_a_diagonal(counted: list[Group]) -> None:
+def test_a_model_keeps_its_colour_where_others_are_left_out(records: Records) -> None:
+    inks = colours(["mpnn", "vn", "cross-attn", "anchored"])
+    assert inks == dict(zip(["anchored", "cross-attn", "vn", "mpnn"], PALETTE, strict=False))
+    assert len(set(colours(f"my-{i}" for i in range(len(PALETTE))).values())) == len(PALETTE)
+    for name in ("learning-curves", "state-distance"):
+        found = {text.get_text(): text.get_color() for text in drawn(name, records, preset="paper")[0].axes[0].texts}
+        assert [found[model] for model in ("VN", "Anchored")] == [inks["vn"], inks["anchored"]]
+
+
+def test_heat_maps_sort_slots_into_a_diagonal(records: Records, counted: list[Group]) -> None:
     run = counted[-1].first
-    weights = heatmaps.matrix(run, "write_weights", run.items("diagnostics", "write_weights"))
+    weights = matrix(run, "write_weights", run.items("diagnostics", "write_weights"))
     assert not np.array_equal(weights.argmax(axis=0), np.arange(12))
-    ordered = weights[:, heatmaps.slot_order(run)]
+    ordered = in_slot_order(run, weights)
     assert np.array_equal(ordered.argmax(axis=0), np.arange(12))
-    mesh = drawn(heatmaps.write_weights(counted)).panels[-1].axes[0].collections[0]
+    mesh = drawn("write-weights", records, preset="paper")[-1].axes[0].collections[0]
     assert np.allclose(mesh.get_array().reshape(12, 12), ordered)
-    assert len(drawn(heatmaps.read_weights(counted)).panels) == 2
-    assert len(drawn(heatmaps.anchor_weights(counted)).panels) == 1
+    assert len(drawn("read-weights", records, preset="paper")) == 2
+    assert len(drawn("anchor-weights", records, preset="paper")) == 1
 
 
 def test_a_broken_table_of_weights_is_named(make_run: Callable[..., Any]) -> None:
     data = make_run("anchored", 0, 1.0, 1.0, 1.0, diagnostics={"write_weights": [[0.5, 0.5], [1.0]]})
-    item = Group("anchored", "", (Record(Path("a.json"), "run", data),))
     with pytest.raises(RecordError, match=r"^a\.json: field 'diagnostics\.write_weights' is not a table of numbers"):
-        heatmaps.write_weights([item])
+        draw("write-weights", only("run", data), preset="paper")
 
 
-def test_confusion_rows_are_shares(counted: list[Group]) -> None:
-    shares = drawn(confusion.count_confusion(counted)).panels[-1].axes[0].collections[0].get_array().reshape(12, 12)
+def test_confusion_rows_are_shares(records: Records) -> None:
+    figure = drawn("count-confusion", records, preset="paper")[-1]
+    shares = figure.axes[0].collections[0].get_array().reshape(12, 12)
     sums = shares.sum(axis=1)
     assert sorted(set(np.round(sums, 9))) == [0.0, 1.0]
     # The anchored fixture is never wrong; 5, 7, 10 and 11 are no product of a base number and a scale.
     assert [i + 1 for i in range(12) if shares[i, i] == 0] == [5, 7, 10, 11]
 
 
-def test_count_by_scale_averages_seeds(counted: list[Group]) -> None:
-    (figure,) = drawn(scales.count_by_scale(counted, references())).panels
+def test_count_by_scale_averages_seeds(records: Records) -> None:
+    (figure,) = drawn("count-by-scale", records, preset="paper")
     assert any(y == pytest.approx([100.0, 100.0, 99.9]) for _, y in lines(figure))
 
 
 def test_capacity_line_is_the_bound(records: Records) -> None:
-    (figure,) = drawn(capacity.capacity(records.runs("two-radius-permutation"))).panels
+    (figure,) = drawn("capacity", records)
     bits = math.log2(math.factorial(24))
     found = [(x, y) for x, y in lines(figure) if len(x) > 2]
     for (x, y), each in zip(found, (1, 4, 32), strict=True):
         assert [slots * width * each for width, slots in zip(x, y, strict=True)] == pytest.approx([bits] * len(x))
-    assert capacity.capacity(records.runs("two-radius-permutation")[:1]) is None
+    assert draw("capacity", Records(tuple(records.runs("two-radius-permutation")[:1]))) is None
 
 
 def test_motif_error_and_calibration_have_a_panel_each(records: Records) -> None:
     motifs = group(records.runs("motifs"))
-    assert len(drawn(motif_error.error_by_count(motifs)).panels) == 3
-    points = motif_error.by_count(motifs[0], "iid")
+    assert len(drawn("motif-error", records, preset="full")) == 3
+    points = by_count(motifs[0], "iid")
     runs = [run.data["diagnostics"]["error_by_count"]["iid"]["log_mae"][1] for run in motifs[0].runs]
     assert points[2] == pytest.approx(sum(runs) / 5)
-    assert len(drawn(calibration.calibration(group(records.runs("linksets")))).panels) == 4
+    assert len(drawn("calibration", records, preset="full")) == 4
 
 
 def test_idea_picture_says_what_the_formula_says() -> None:
-    _, anchored = idea.anchor_idea().panels
+    _, anchored = drawn("idea", Records(()))
     heights = [patch.get_height() for patch in anchored.axes[0].patches if patch.get_facecolor()[0] > 0.8]
     # eq:anchored with all logits zero: the anchor's share is 1 / (1 + 2 r).
     assert heights == pytest.approx([1 / 3, 1 / 5, 1 / 7])
@@ -163,13 +173,14 @@ def test_idea_picture_says_what_the_formula_says() -> None:
 
 def test_series_of_another_length_is_refused() -> None:
     part = {"x": [1, 2, 3], "lines": [{"label": "a", "y": [1, 2]}], "xlabel": "n", "ylabel": "t", "log": ""}
-    message = r"^v\.json: line 'a' has 2 values but x has 3\. Give one value per position\.$"
+    message = r"^a\.json: line 'a' has 2 values but x has 3\. Give one value per position\.$"
     with pytest.raises(RecordError, match=message):
-        series("s", "S", "c", [Record(Path("v.json"), "verify", part)])
+        draw("bench", only("bench", {"name": "s", "series": [part]}), name="s")
 
 
 def test_files_and_inline_drawings(tmp_path: Path) -> None:
-    picture = idea.anchor_idea()
+    picture = draw("idea", Records(()))
+    assert picture is not None
     assert [path.name for path in picture.write(tmp_path)] == ["idea-1.svg", "idea-2.svg"]
     (png, _) = picture.write(tmp_path, "png")
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -177,7 +188,9 @@ def test_files_and_inline_drawings(tmp_path: Path) -> None:
     assert "currentColor" in inline
     assert "<metadata>" not in inline
     # The same records give the same bytes, so that a page in version control changes only with its numbers.
-    assert inline == idea.anchor_idea().svgs()[0]
+    again = draw("idea", Records(()))
+    assert again is not None
+    assert inline == again.svgs()[0]
 
 
 def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
@@ -192,8 +205,7 @@ def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
         config = {"slots": slots, "channels": 8, "num_identifiers": 6, "learning_rate": rate}
         made = make_run(model, 0, 1.0, both, both, task="two-radius-leaderboard", preset="width", config=config)
         path = save(made, f"{model}-{slots}-{rate}.json")
-    runs = load([path.parent]).runs("two-radius-leaderboard", "width")
-    label, both_panel = drawn(width.by_width(runs)).panels
+    label, both_panel = drawn("wide-vn", load([path.parent]))
     assert sorted(lines(both_panel)) == [([24], [10.0]), ([24, 48], [50.0, 100.0])]
     assert sorted(lines(label)) == [([24], [100.0]), ([24, 48], [100.0, 100.0])]
-    assert width.by_width([]) is None
+    assert draw("wide-vn", Records(())) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.report.groups import group, usual_only
+from mooring.suite.report.groups import group, rank, usual_groups
 from mooring.suite.report.records import load
 
 USUAL = {"learning_rate": 1e-4, "slots": 12}
@@ -21,14 +21,15 @@ def test_a_changed_setting_becomes_a_row_of_its_own(
         save(make_run("vn", seed, 0.1, 0.2, 0.02, config=USUAL), f"vn{seed}.json")
         save(make_run("anchored", seed, 1.0, 1.0, 1.0, config=USUAL), f"anchored{seed}.json")
     save(make_run("vn", 0, 0.3, 0.2, 0.02, config=USUAL | {"learning_rate": 1e-3}), "fast.json")
-    groups = group(load([tmp_path / "records"]).runs("two-radius"))
+    records = load([tmp_path / "records"])
+    groups = group(records.runs("two-radius"))
     assert [(item.title, item.seeds) for item in groups] == [
         ("VN", (0, 1, 2)),
         ("VN (learning rate 0.001)", (0,)),
         ("Anchored Cross-Attn VN", (0, 1, 2)),
     ]
     assert groups[0].estimate("metrics", "best", "label").mean == pytest.approx(0.1)
-    assert [item.variant for item in usual_only(groups)] == ["", ""]
+    assert [item.variant for item in usual_groups(records, "two-radius", "paper")] == ["", ""]
 
 
 def test_settings_on_an_axis_are_not_named(
@@ -39,3 +40,27 @@ def test_settings_on_an_axis_are_not_named(
     runs = load([tmp_path / "records"]).runs("two-radius")
     assert [item.variant for item in group(runs, apart=("slots",))] == ["", "", ""]
     assert sorted(item.variant for item in group(runs)) != ["", "", ""]
+
+
+def test_a_run_carries_its_models_title_and_place(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for place, model in enumerate(("vn", "mine", "anchored")):
+        save(make_run(model, 0, 0.1, 0.2, 0.02, title=model.upper(), order=5 - place), f"{model}.json")
+    groups = group(load([tmp_path / "records"]).runs("two-radius"))
+    assert [(item.title, item.short) for item in groups] == [
+        ("ANCHORED", "ANCHORED"),
+        ("MINE", "MINE"),
+        ("VN", "VN"),
+    ]
+    # Places of two kinds cannot be compared: with one run that carries none, the order is the paper's.
+    save(make_run("mpnn", 0, 0.1, 0.2, 0.02), "mpnn.json")
+    groups = group(load([tmp_path / "records"]).runs("two-radius"))
+    assert [item.title for item in groups] == ["MPNN", "VN", "ANCHORED", "MINE"]
+
+
+def test_order_is_the_papers() -> None:
+    models = ["anchored", "my-own", "gcn+anchored", "vn", "gcn", "mpnn", "gcn+vn-sum", "cross-attn"]
+    assert sorted(models, key=rank) == [
+        "mpnn", "gcn", "vn", "gcn+vn-sum", "cross-attn", "anchored", "gcn+anchored", "my-own",
+    ]  # fmt: skip

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
+from mooring.suite.report.page import salvage
 from mooring.suite.report.parse import LARGEST_FILE
 from mooring.suite.report.records import Record, Records
-from mooring.suite.report.salvage import salvage
 
 
 def _hostile() -> Any:

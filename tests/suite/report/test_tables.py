@@ -1,54 +1,23 @@
-"""Three renderings of one table, and numbers recomputed by hand."""
+"""Numbers of the tables recomputed by hand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.suite.report.builders import build
+from mooring.suite.linksets import tables as linksets
+from mooring.suite.motifs import tables as motifs
 from mooring.suite.report.records import RecordError, Records, load
-from mooring.suite.report.stats import Estimate
-from mooring.suite.report.tables import Column, Table, percent, plain, show
-
-SMALL = Table(
-    "small",
-    "A < B",
-    (Column("Model", left=True), Column("F1", group="paper"), Column("Seeds")),
-    (("a|b", "0.5", "3"), ("<x> [red]", "0.25", "11")),
-    ("A note.",),
-    frozenset({(1, 1)}),
-)
-
-
-def test_markdown_is_padded_and_escaped() -> None:
-    assert SMALL.to_markdown() == (
-        "| Model     | F1 (paper) | Seeds |\n"
-        "| :-------- | ---------: | ----: |\n"
-        "| a\\|b      |        0.5 |     3 |\n"
-        "| <x> [red] |       0.25 |    11 |\n"
-        "\n"
-        "A note.\n"
-    )
-
-
-def test_html_is_escaped_and_grouped() -> None:
-    html = SMALL.to_html()
-    assert "<caption>A &lt; B</caption>" in html
-    assert '<th colspan="1" class=group>paper</th>' in html
-    assert '<td class="alarm">0.25</td>' in html
-    assert '<th scope="row" class="left">&lt;x&gt; [red]</th>' in html
-
-
-def test_text_keeps_brackets_and_every_cell() -> None:
-    text = SMALL.to_text(60)
-    assert "<x> [red]" in text
-    assert "\x1b" not in text
-    assert [line.split() for line in text.splitlines()][-1] == ["A", "note."]
+from mooring.suite.report.registry import build
+from mooring.suite.report.stats import Estimate, percent, plain, show
+from mooring.suite.two_radius import tables as two_radius
+from mooring.suite.two_radius.tables import Reference
 
 
 def test_estimates_as_text() -> None:
@@ -56,6 +25,29 @@ def test_estimates_as_text() -> None:
     assert percent(Estimate(1.0, None, 1)) == "100.0"
     assert show(Estimate(-0.1, 0.25, 5), sign=True) == "-0.100 ± 0.250"
     assert show(None) == plain(None) == "–"
+
+
+def test_published_numbers_are_those_of_the_papers() -> None:
+    assert two_radius.PUBLISHED["cross-attn"] == (100.0, 28.3, 28.3)
+    assert two_radius.PUBLISHED["mpnn"] == (7.8, 17.1, 1.3)
+    assert motifs.PUBLISHED["mean"]["jittered/log_r2"] == -0.211
+    assert linksets.PUBLISHED == {"cross-attn": 0.751, "anchored": 0.816}
+    assert two_radius.PUBLISHED_ORIGINAL["gcn+vn"][1024][-1] == 37
+    rows = [row for by_width in two_radius.PUBLISHED_ORIGINAL.values() for row in by_width.values()]
+    assert {len(row) for row in rows} == {len(two_radius.PUBLISHED_SIZES)}
+
+
+@pytest.mark.parametrize(("bases", "scales"), [(4, (1, 2, 3)), (3, (1, 5)), (5, (2,))])
+def test_chance_by_enumeration(bases: int, scales: tuple[int, ...]) -> None:
+    cases = list(product(range(1, bases + 1), scales))
+    constant = max(sum(base * scale == guess for base, scale in cases) for guess in range(1, 100)) / len(cases)
+    # A blind model sees the base number and must give one answer for all scales.
+    blind = sum(
+        max(sum(base * scale == guess for scale in scales) for guess in range(1, 100)) for base in range(1, bases + 1)
+    ) / len(cases)
+    found = Reference.of(7, bases, scales)
+    assert (found.label, found.count, found.blind) == pytest.approx((1 / 7, constant, blind))
+    assert found.both == pytest.approx(constant / 7)
 
 
 def test_two_radius_by_hand(save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path) -> None:

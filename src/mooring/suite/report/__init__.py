@@ -5,12 +5,11 @@
 1.0
 """
 
-from mooring.suite.report.clean import refusals
 from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
+from mooring.suite.report.published import StaleError, refresh, refusals
 from mooring.suite.report.records import Record, RecordError, Records, load
-from mooring.suite.report.refresh import StaleError, refresh
 from mooring.suite.report.stats import Estimate, estimate, paired_difference
-from mooring.suite.report.tables import Table
+from mooring.table import Table
 
 __all__ = [
     "Estimate",

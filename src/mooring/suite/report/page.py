@@ -12,11 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from mooring.suite.files import write_atomic
-from mooring.suite.report.figures.style import Picture
+from mooring.suite.report.parse import printable
 from mooring.suite.report.records import Record, RecordError, Records, load
-from mooring.suite.report.salvage import salvage
-from mooring.suite.report.sections import CHAPTERS, Chapter, Section
-from mooring.suite.report.tables import Column, Table
+from mooring.suite.report.registry import Chapter, Section, chapters
+from mooring.table import Column, Table
 
 T = TypeVar("T")
 
@@ -51,7 +50,7 @@ def build_report(sources: Sequence[Path], out: Path) -> Summary:
         raise RecordError(_nothing(sources, records.notes))
     sections = [section for section, _ in drawn]
     names = tuple(section.name for section in sections)
-    lacking = [chapter for chapter in CHAPTERS if chapter.name not in names]
+    lacking = [chapter for chapter in chapters() if chapter.name not in names]
     html = _template().render(
         sections=[view for _, view in drawn],
         lacking=lacking,
@@ -61,14 +60,14 @@ def build_report(sources: Sequence[Path], out: Path) -> Summary:
         style=Markup((_folder() / "page.css").read_text(encoding="utf-8")),
     )
     write_atomic(out, html)
-    tables = tuple(block for section in sections for block in section.blocks if isinstance(block, Table))
+    tables = tuple(table for section in sections for table in section.tables)
     return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
 
 
 def tables_text(sources: Sequence[Path], width: int = 110) -> str:
     """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
-    sections, records = _made(load(sources, skip=True), Chapter.section)
-    tables = [table.to_text(width) for section in sections for table in _tables(section)]
+    sections, records = _made(load(sources, skip=True), partial(Chapter.section, figures=False))
+    tables = [table.to_text(width) for section in sections for table in section.tables]
     return "\n".join([*tables, *records.notes])
 
 
@@ -81,7 +80,7 @@ def write_figures(sources: Sequence[Path], folder: Path, suffix: str = "svg") ->
         suffix: `svg` or `png`.
     """
     drawn, _ = _made(load(sources, skip=True), _drawn)
-    pictures = [block for section, _ in drawn for block in section.blocks if isinstance(block, Picture)]
+    pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
     return [path for picture in pictures for path in picture.write(folder, suffix)]
 
 
@@ -107,11 +106,33 @@ def provenance(records: Records) -> Table:
     return Table("provenance", "Where the numbers come from", columns, tuple(rows))
 
 
+def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[T, dict[Record, str]]:
+    """What `make` makes of the records, without those it cannot be made of, and of each of those why.
+
+    A RecordError names its file. For any other error the record is searched for: the first one with which it occurs.
+
+    Args:
+        make: a pure function of records that succeeds on none at all; an error on none is raised.
+        records: what to make it of.
+        what: the name of what is made, for the notes.
+    """
+    refused: dict[Record, str] = {}
+    while True:
+        try:
+            return make(records), refused
+        # A record can break a drawing in more ways than can be listed, and none may cost the reader the page.
+        except Exception as error:
+            culprit, reason = _culprit(make, records, error)
+            said = str(reason) if isinstance(reason, RecordError) else f"{culprit.path}: {_described(reason)}."
+        refused[culprit] = printable(f"Left out of '{what}': {said}")
+        records = records.without(culprit)
+
+
 def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple[list[T], Records]:
     """What is made of the chapters that have records, and the records without those left out of some chapter."""
     found: list[T] = []
     refused: dict[Record, str] = {}
-    for chapter in CHAPTERS:
+    for chapter in chapters():
         made, without = salvage(partial(make, chapter), given, chapter.title)
         refused |= without
         found += [made] if made is not None else []
@@ -135,10 +156,6 @@ def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
         return f"report: no record under {where}. Write some first, e.g. with `mooring run two-radius`."
     more = f" And {len(notes) - 3} more." if len(notes) > 3 else ""
     return f"report: no usable record under {where}. {' '.join(notes[:3])}{more}"
-
-
-def _tables(section: Section) -> list[Table]:
-    return [block for block in section.blocks if isinstance(block, Table)]
 
 
 def _view(section: Section) -> dict[str, object]:
@@ -170,4 +187,24 @@ def _template() -> Template:
     return environment.get_template("page.html.j2")
 
 
-__all__ = ["Chapter", "Summary", "build_report", "provenance", "tables_text", "write_figures"]
+def _culprit(make: Callable[[Records], T], records: Records, error: Exception) -> tuple[Record, Exception]:
+    if isinstance(error, RecordError):
+        for record in records:
+            if record.path == error.path:
+                return record, error
+    fine, failing = 0, len(records)
+    make(Records(()))
+    while failing - fine > 1:
+        middle = (fine + failing) // 2
+        try:
+            make(Records(records.every[:middle]))
+            fine = middle
+        except Exception as found:
+            failing, error = middle, found
+    if failing == 0:
+        raise error
+    return records.every[failing - 1], error
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split()):.200}".rstrip(". ")

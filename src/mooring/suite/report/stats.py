@@ -1,4 +1,4 @@
-"""Mean and 95 % interval over seeds, and the interval of a paired difference.
+"""Mean and 95 % interval over seeds, the interval of a paired difference, and both as the text of a cell.
 
 Runs are few (three to five seeds), so the interval is Student's: mean ± t(0.975, n - 1) * s / sqrt(n). The quantile is
 computed here, because scipy would be a heavy dependency for one number; the tests compare it with scipy's.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from mooring.table import ABSENT
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,30 @@ def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -
     if not shared:
         raise ValueError("paired_difference: the two models share no seed. Run both with the same seeds.")
     return estimate([first[seed] - second[seed] for seed in shared])
+
+
+def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool = False) -> str:
+    """An estimate as text; no interval is shown for one seed.
+
+    >>> show(Estimate(0.98765, 0.0123, 5), scale=100, digits=1)
+    '98.8 ± 1.2'
+    >>> show(Estimate(0.283, None, 1), scale=100, digits=1)
+    '28.3'
+    """
+    if value is None:
+        return ABSENT
+    text = f"{scale * value.mean:{'+' if sign else ''}.{digits}f}"
+    return text if value.half_width is None else f"{text} ± {scale * value.half_width:.{digits}f}"
+
+
+def percent(value: Estimate | None) -> str:
+    """A fraction as per cent with one decimal."""
+    return show(value, scale=100, digits=1)
+
+
+def plain(value: float | None, digits: int = 3) -> str:
+    """A published number, or a dash where there is none."""
+    return ABSENT if value is None else f"{value:.{digits}f}"
 
 
 def t_quantile(probability: float, freedom: int) -> float:

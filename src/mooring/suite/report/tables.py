@@ -1,135 +1,293 @@
-"""One table, three renderings: a rich table for the terminal, markdown for README and docs, HTML for the page."""
+"""Tables that belong to no single task: every module side by side, claims, audit cards, speed, what was tried."""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
-from html import escape
-from itertools import groupby
+import math
+import re
+from typing import Any
 
-from rich.console import Console
+from mooring.suite.report.groups import Group, group, title
+from mooring.suite.report.records import COMMANDS, Record, Records
+from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.stats import percent, show
+from mooring.table import ABSENT, Column
 
-from mooring.suite.report.stats import Estimate
-from mooring.suite.terminal import FittedTable, Heading
-
-ABSENT = "–"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column; `group` is a heading shared with its neighbours, `left` is for words and `wide` for sentences."""
-
-    title: str
-    group: str = ""
-    left: bool = False
-    wide: bool = False
-
-    @property
-    def full(self) -> str:
-        return f"{self.title} ({self.group})" if self.group else self.title
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of finished text under named columns, with notes that say how to read them.
-
-    `alarms` are the (row, column) places of cells that report a failure; they stand out in colour.
-    """
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    alarms: frozenset[tuple[int, int]] = frozenset()
-
-    def __post_init__(self) -> None:
-        assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: a row of another length"
-
-    def to_rich(self) -> FittedTable:
-        """What a rich console prints, fitted to its width."""
-        headings = [
-            Heading(f"{column.group}\n{column.title}" if column.group else column.title, column.left, column.wide)
-            for column in self.columns
-        ]
-        return FittedTable(self.title, headings, self.rows, self.notes, self.alarms)
-
-    def to_text(self, width: int = 110) -> str:
-        """What the terminal shows, without colour."""
-        console = Console(width=width, record=True, file=io.StringIO(), color_system=None)
-        console.print(self.to_rich())
-        lines = (line.rstrip() for line in console.export_text().splitlines())
-        return "\n".join(lines).strip("\n") + "\n"
-
-    def to_markdown(self) -> str:
-        """A GitHub table, columns padded so that the source is readable too; notes follow as a paragraph."""
-        head = [column.full for column in self.columns]
-        body = [[cell.replace("|", "\\|") for cell in row] for row in self.rows]
-        widths = [max(3, *(len(row[i]) for row in [head, *body])) for i in range(len(head))]
-
-        def line(cells: list[str]) -> str:
-            padded = [
-                cell.ljust(width) if column.left else cell.rjust(width)
-                for cell, width, column in zip(cells, widths, self.columns, strict=True)
-            ]
-            return "| " + " | ".join(padded) + " |"
-
-        rule = [
-            ":" + "-" * (width - 1) if column.left else "-" * (width - 1) + ":"
-            for width, column in zip(widths, self.columns, strict=True)
-        ]
-        text = "\n".join([line(head), line(rule), *map(line, body)])
-        return text + ("\n\n" + " ".join(self.notes) if self.notes else "") + "\n"
-
-    def to_html(self) -> str:
-        lines = ['<div class="scroll"><table>']
-        lines.append(f"<caption>{escape(self.title)}</caption><thead>")
-        if any(column.group for column in self.columns):
-            cells = []
-            for heading, members in groupby(self.columns, key=lambda column: column.group):
-                span = len(list(members))
-                cells.append(f'<th colspan="{span}"{" class=group" if heading else ""}>{escape(heading)}</th>')
-            lines.append("<tr>" + "".join(cells) + "</tr>")
-        lines.append("<tr>" + "".join(_cell("th", column.title, column, ' scope="col"') for column in self.columns))
-        lines.append("</tr></thead><tbody>")
-        for place, row in enumerate(self.rows):
-            cells = [
-                _cell(
-                    "th" if i == 0 else "td", cell, column, ' scope="row"' if i == 0 else "", (place, i) in self.alarms
-                )
-                for i, (cell, column) in enumerate(zip(row, self.columns, strict=True))
-            ]
-            lines.append("<tr>" + "".join(cells) + "</tr>")
-        lines.append("</tbody></table></div>")
-        lines += [f'<p class="note">{escape(note)}</p>' for note in self.notes]
-        return "\n".join(lines)
+LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
+# The preset of a sweep, which is drawn but not ranked.
+WIDTH = "width"
+# The module that others are compared with, and the bench record that holds their costs.
+REFERENCE, COSTS = "anchored", "zoo"
+VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
+# How cards of the zoo are named; they have a table of their own.
+ZOO = "zoo."
+# Measurements whose verdict is a phrase of numbers and needs a wide column.
+PHRASES = ("numeric_range", "dtypes", "cost_growth")
+# Fields of a soak record: what was tried, how often, and each thing that may not happen with its count.
+TRIED = (
+    (
+        "generated inputs",
+        ("generated", "inputs"),
+        (
+            ("not finite", ("generated", "non_finite")),
+            ("order of nodes matters", ("generated", "order")),
+            ("another graph matters", ("generated", "leak")),
+            ("a node left out matters", ("generated", "left_out")),
+            ("differs from the float64 oracle", ("generated", "oracle")),
+            ("exception", ("generated", "raised")),
+        ),
+    ),
+    ("kills of a training", ("kills", "kills"), (("another record", ("kills", "different")),)),
+    ("kinds of broken records", ("reports", "kinds"), (("traceback", ("reports", "tracebacks")),)),
+)
 
 
-def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool = False) -> str:
-    """An estimate as text; no interval is shown for one seed.
+@table("leaderboard", task=LEADERBOARD)
+def leaderboard(records: Records, preset: str) -> Rows | None:
+    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
+    if preset == WIDTH:
+        return None
+    counted = _at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
+    census = _at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
+    cards = _cards(records, zoo=True)
+    verdicts = [name for name in VERDICTS if any(name in card for card in cards.values())]
+    rows = []
+    for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
+        card = cards.get(item.model, {})
+        rows.append(
+            (
+                title(item.model, item.first),
+                *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
+                *(_verdict(card[name]) if name in card else ABSENT for name in verdicts),
+                str(len(item.runs)),
+            )
+        )
+    columns = (
+        Column("Module", left=True),
+        *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
+        *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
+        *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows)
 
-    >>> show(Estimate(0.98765, 0.0123, 5), scale=100, digits=1)
-    '98.8 ± 1.2'
-    >>> show(Estimate(0.283, None, 1), scale=100, digits=1)
-    '28.3'
-    """
+
+@table("leaderboard-costs", task=LEADERBOARD)
+def costs(records: Records, preset: str) -> Rows | None:
+    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
+    bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
+    if bench is None or preset == WIDTH:
+        return None
+    measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
+    shapes = list(dict.fromkeys(shape for shape, _ in measured))
+    if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
+        raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
+    runs = _at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
+    rows = []
+    for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
+        model = name.removeprefix(ZOO)
+        item = runs.get(model)
+        times = [_ratio(measured, shape, name) for shape in shapes]
+        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
+        rows.append(
+            (
+                title(model, item.first if item else None),
+                *(ABSENT if time is None else f"{time:.2f}" for time in times),
+                *(ABSENT if memory is None else f"{memory:.2f}" for memory in extra),
+                ABSENT if item is None else f"{item.first.whole('parameters', 'memory'):,}",
+                ABSENT if item is None else f"{item.first.number('config', 'learning_rate'):g}",
+            )
+        )
+    sizes = [f"{int(shape.partition('x')[2]):,}" for shape in shapes]
+    columns = (
+        Column("Module", left=True),
+        *(Column(size, group="time at n") for size in sizes),
+        *(Column(size, group="memory at n") for size in sizes),
+        Column("Parameters"),
+        Column("Rate"),
+    )
+    return Rows(columns, rows, machine=bench.find("machine"))
+
+
+@table("verify", record="verify")
+def checks(records: Records) -> Rows:
+    """One row per label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+    rows = []
+    alarms = set()
+    for place, claim in enumerate(claims(records)):
+        passed, caught = claim.flag("passed"), claim.flag("control_failed")
+        margin = claim.find("margin")
+        rows.append(
+            (
+                claim.text("label"),
+                claim.text("statement"),
+                "yes" if passed else "NO",
+                f"{claim.whole('instances'):,}",
+                ABSENT if margin is None else f"{claim.number('margin'):.3g}",
+                claim.text("margin_means"),
+                claim.text("control"),
+                "yes" if caught else "NO",
+            )
+        )
+        alarms |= {(place, column) for column, fine in ((2, passed), (7, caught)) if not fine}
+    columns = (
+        Column("Label", left=True),
+        Column("Claim", left=True, wide=True),
+        Column("Holds"),
+        Column("Instances"),
+        Column("Margin"),
+        Column("which is the", left=True, wide=True),
+        Column("Control", left=True, wide=True),
+        Column("Caught"),
+    )
+    return Rows(columns, rows, alarms=alarms)
+
+
+def claims(records: Records) -> list[Record]:
+    """Every claim of every verify record, in the order it was checked."""
+    return [claim for record in records.kind("verify") for claim in record.parts("claims")]
+
+
+@table("audit", record="audit")
+def audit(records: Records) -> Rows:
+    """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
+    return _matrix(_cards(records, zoo=False), phrases=False)
+
+
+@table("audit-ranges", record="audit")
+def audit_ranges(records: Records) -> Rows | None:
+    """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
+    found = _matrix(_cards(records, zoo=False), phrases=True)
+    return found if len(found.columns) > 1 else None
+
+
+@table("audit-zoo", record="audit")
+def audit_zoo(records: Records) -> Rows | None:
+    """The verdicts on the modules of the zoo."""
+    cards = _cards(records, zoo=True)
+    return _matrix(cards, phrases=False) if cards else None
+
+
+def bench_names(records: Records) -> list[dict[str, str]]:
+    """The option that chooses one of the bench records, for each of them."""
+    return [{"name": _bench_name(record)} for record in records.kind("bench")]
+
+
+def bench_record(records: Records, name: str) -> Record:
+    """The bench record of this name."""
+    for record in records.kind("bench"):
+        if _bench_name(record) == name:
+            return record
+    raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `{COMMANDS['bench']}`.")
+
+
+@table("bench", record="bench", each=bench_names)
+def bench(records: Records, name: str) -> Rows:
+    """One bench record as it was measured: the fields of its rows become the columns."""
+    record = bench_record(records, name)
+    rows = [part.data for part in record.parts("rows")]
+    fields = list(dict.fromkeys(field for row in rows for field in row))
+    words = {field for field in fields if any(isinstance(row.get(field), str) for row in rows)}
+    columns = [Column(field.replace("_", " ").capitalize(), left=field in words) for field in fields]
+    machine = record.find("machine")
+    return Rows(
+        columns,
+        [tuple(_text(record, field, row.get(field)) for field in fields) for row in rows],
+        [f"Measured on {machine}."] if machine else [],
+        title=record.find("title") or name,
+    )
+
+
+@table("soak", record="soak")
+def soak(records: Records) -> Rows:
+    """One row for each thing that may not happen: how often it was tried, and how often it happened."""
+    record = records.kind("soak")[-1]
+    rows: list[tuple[str, ...]] = []
+    alarms = set()
+    for tried, number, faults in TRIED:
+        for fault, count in faults:
+            happened = record.whole("counts", *count)
+            if happened:
+                alarms.add((len(rows), 3))
+            rows.append((tried, f"{record.whole('counts', *number):,}", fault, f"{happened:,}"))
+    columns = (Column("Tried", left=True), Column("times"), Column("Fault", left=True), Column("found"))
+    minutes = record.number("seconds") / 60
+    return Rows(columns, rows, alarms=alarms, seed=record.whole("seed"), minutes=f"{minutes:,.0f}")
+
+
+def _cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
+    """The findings of each card by name, of the modules of the zoo or of the others."""
+    return {
+        card.text("module").removeprefix(ZOO): {part.name("name"): part for part in card.parts("findings")}
+        for card in records.kind("audit")
+        if card.text("module").startswith(ZOO) == zoo
+    }
+
+
+def _matrix(cards: dict[str, dict[str, Record]], *, phrases: bool) -> Rows:
+    """Modules down, measurements across."""
+    names = dict.fromkeys(name for card in cards.values() for name in card)
+    shown = [name for name in names if (name in PHRASES) == phrases]
+    rows = []
+    alarms = set()
+    for place, (module, card) in enumerate(cards.items()):
+        cells = []
+        for column, measurement in enumerate(shown, start=1):
+            if measurement not in card:
+                cells.append(ABSENT)
+                continue
+            verdict = card[measurement].text("verdict")
+            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix has not.
+            cells.append(verdict if phrases else re.split(r"[:;]| \(", verdict)[0])
+            if card[measurement].find("broken"):
+                alarms.add((place, column))
+        rows.append((module.rsplit(":", 1)[-1], *cells))
+    titles = [measurement.replace("_", " ").capitalize() for measurement in shown]
+    columns = (Column("Module", left=True), *(Column(text, left=True, wide=phrases) for text in titles))
+    return Rows(columns, rows, alarms=alarms)
+
+
+def _verdict(finding: Record) -> str:
+    """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
+    short = re.split(r":| \(", finding.text("verdict"))[0]
+    first = short.partition(" ")[0]
+    return first if first.isdigit() else short
+
+
+def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
+    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _found(row: Record | None, field: str) -> float | None:
+    return None if row is None or row.find(field) is None else row.number(field)
+
+
+def _at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
+    """For each model the configuration that was run at most seeds; of several, the best one."""
+    chosen: dict[str, Group] = {}
+    for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
+        chosen[item.model] = item
+    return chosen
+
+
+def _error(item: Group | None, split: str) -> str:
+    if item is None or not item.has("metrics", "final", f"{split}/log_mae"):
+        return ABSENT
+    return show(item.estimate("metrics", "final", f"{split}/log_mae"))
+
+
+def _bench_name(record: Record) -> str:
+    return str(record.find("name") or record.path.stem)
+
+
+def _text(record: Record, field: str, value: Any) -> str:
     if value is None:
         return ABSENT
-    text = f"{scale * value.mean:{'+' if sign else ''}.{digits}f}"
-    return text if value.half_width is None else f"{text} ± {scale * value.half_width:.{digits}f}"
-
-
-def percent(value: Estimate | None) -> str:
-    """A fraction as per cent with one decimal."""
-    return show(value, scale=100, digits=1)
-
-
-def plain(value: float | None, digits: int = 3) -> str:
-    """A published number, or a dash where there is none."""
-    return ABSENT if value is None else f"{value:.{digits}f}"
-
-
-def _cell(tag: str, text: str, column: Column, extra: str, alarm: bool = False) -> str:
-    classes = [name for name, wanted in (("left", column.left), ("wide", column.wide), ("alarm", alarm)) if wanted]
-    named = f' class="{" ".join(classes)}"' if classes else ""
-    return f"<{tag}{extra}{named}>{escape(text)}</{tag}>"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+        raise record.error(f"field 'rows.{field}' holds {value!r:.80}, expected a number or a text.")
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

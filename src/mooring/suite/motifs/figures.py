@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from mooring.suite.report import paper
-from mooring.suite.report.figures.style import Picture, colour, end_labels, log_ticks, panel, styled
-from mooring.suite.report.groups import Group
+from mooring.suite.motifs.tables import SPLITS, TASK
+from mooring.suite.report.drawing import colours, end_labels, figure, log_ticks, panel
+from mooring.suite.report.groups import Group, usual_groups
+from mooring.suite.report.records import Records
+
+DRAWN = ("iid", "counts", "jittered")
 
 
-@styled
-def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "counts", "jittered")) -> Picture | None:
+@figure("motif-error", task=TASK)
+def error_by_count(records: Records, preset: str) -> list[Figure]:
     """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
-    groups = [group for group in groups if group.has("diagnostics", "error_by_count")]
+    groups = usual_groups(records, TASK, preset)
+    inks = colours(group.model for group in groups)
     panels = []
-    for split in splits:
+    for split in DRAWN:
         members = [group for group in groups if group.has("diagnostics", "error_by_count", split)]
         if not members:
             continue
-        figure, axes = panel(paper.SPLITS.get(split, split), "true count", "log-MAE")
+        figure, axes = panel(SPLITS[split], "true count", "log-MAE")
         labels = []
-        for position, group in enumerate(members):
+        for group in members:
             points = by_count(group, split)
-            ink = colour(group.model, position)
+            ink = inks[group.model]
             axes.plot(list(points), list(points.values()), "-o", color=ink, ms=2.5, lw=1.3)
             labels.append((list(points.values())[-1], group.short, ink))
         axes.set_yscale("log")
@@ -32,14 +35,7 @@ def error_by_count(groups: Sequence[Group], splits: Sequence[str] = ("iid", "cou
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         end_labels(axes, labels)
         panels.append(figure)
-    if not panels:
-        return None
-    caption = (
-        "The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. "
-        "A readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it "
-        "was trained on; one that measures mass can stay flat."
-    )
-    return Picture("motif-error", "Error against the true count", caption, tuple(panels))
+    return panels
 
 
 def by_count(group: Group, split: str) -> dict[int, float]:

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
-from mooring.suite.report import paper
-from mooring.suite.report.builders.two_radius import interval
-from mooring.suite.report.groups import group
+from collections.abc import Mapping
+
+from mooring.suite.report.groups import group, interval
 from mooring.suite.report.records import Records
-from mooring.suite.report.tables import ABSENT, Column, Table, plain, show
+from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.stats import plain, show
+from mooring.table import ABSENT, Column
 
 TASK = "motifs"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
+# The splits of app:motifs by the name they have in a record.
+SPLITS: Mapping[str, str] = {
+    "iid": "IID",
+    "counts": "More motifs",
+    "background": "Larger background",
+    "mixture": "Other mixture",
+    "replicated": "Exact copies",
+    "jittered": "Jittered copies",
+}
+# tab:motifs: log-MAE and log-R2, IID and jittered.
+PUBLISHED: Mapping[str, Mapping[str, float]] = {
+    "mean": {"iid/log_mae": 0.523, "iid/log_r2": 0.526, "jittered/log_mae": 0.812, "jittered/log_r2": -0.211},
+    "sum": {"iid/log_mae": 0.140, "iid/log_r2": 0.966, "jittered/log_mae": 0.237, "jittered/log_r2": 0.892},
+    "cross-attn": {"iid/log_mae": 0.415, "iid/log_r2": 0.701, "jittered/log_mae": 0.365, "jittered/log_r2": 0.690},
+    "anchored": {"iid/log_mae": 0.012, "iid/log_r2": 1.000, "jittered/log_mae": 0.020, "jittered/log_r2": 0.999},
+}
 
 
-def beside_paper(records: Records, preset: str) -> Table:
+@table("motifs", task=TASK)
+def beside_paper(records: Records, preset: str) -> Rows:
     """Error on the IID and jittered splits beside tab:motifs."""
     groups = group(records.runs(TASK, preset))
     fields = [f"{split}/{name}" for split in ("iid", "jittered") for name in NAMES]
+    headings = [(NAMES[name], SPLITS[split]) for split, name in (field.split("/") for field in fields)]
     rows = []
     for item in groups:
-        published = {} if item.variant else paper.MOTIFS.get(item.model, {})
+        published = {} if item.variant else PUBLISHED.get(item.model, {})
         measured = [show(item.estimate("metrics", "final", name), digits=4) for name in fields]
         rows.append((item.title, *measured, *(plain(published.get(name)) for name in fields), str(len(item.runs))))
     columns = (
         Column("Readout", left=True),
-        *(Column(NAMES[name.split("/")[1]], group=paper.SPLITS[name.split("/")[0]]) for name in fields),
-        *(Column(NAMES[name.split("/")[1]], group=f"{paper.SPLITS[name.split('/')[0]]}, paper") for name in fields),
+        *(Column(name, group=split) for name, split in headings),
+        *(Column(name, group=f"{split}, paper") for name, split in headings),
         Column("Seeds"),
     )
-    notes = (
-        f"Macro average over six motifs of log(1 + count){interval(groups)}, at the epoch with the best validation "
-        f"log-MAE.",
-    )
-    return Table("motifs", f"Motif census, preset {preset}", columns, tuple(rows), notes)
+    return Rows(columns, rows, interval=interval(groups))
 
 
-def all_splits(records: Records, preset: str) -> Table:
+@table("motifs-splits", task=TASK)
+def all_splits(records: Records, preset: str) -> Rows:
     """log-MAE and exact-count accuracy on every split."""
-    groups = group(records.runs(TASK, preset))
     rows = []
-    for item in groups:
+    for item in group(records.runs(TASK, preset)):
         errors, exact = [], []
-        for split in paper.SPLITS:
+        for split in SPLITS:
             found = item.has("metrics", "final", f"{split}/log_mae")
             errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if found else ABSENT)
             found = item.has("metrics", "final", f"{split}/exact")
@@ -52,17 +68,14 @@ def all_splits(records: Records, preset: str) -> Table:
     columns = (
         Column("Readout", left=True),
         Column("Measure", left=True),
-        *(Column(name) for name in paper.SPLITS.values()),
+        *(Column(name) for name in SPLITS.values()),
         Column("Change"),
     )
-    notes = (
-        "Exact: share of counts that are right after rounding. Change: largest change of the prediction when the graph "
-        "is replaced by disjoint copies of itself, which a normalised readout cannot notice.",
-    )
-    return Table("motifs-splits", f"Every split, preset {preset}", columns, tuple(rows), notes)
+    return Rows(columns, rows)
 
 
-def per_motif(records: Records, preset: str, split: str = "iid") -> Table | None:
+@table("motifs-each", task=TASK)
+def per_motif(records: Records, preset: str, split: str = "iid") -> Rows | None:
     """log-MAE of each motif on one split."""
     groups = [item for item in group(records.runs(TASK, preset)) if item.has("diagnostics", "per_motif", split)]
     if not groups:
@@ -73,11 +86,4 @@ def per_motif(records: Records, preset: str, split: str = "iid") -> Table | None
         for item in groups
     ]
     columns = (Column("Readout", left=True), *(Column(name.capitalize()) for name in names))
-    notes = (f"log-MAE{interval(groups)}.",)
-    return Table(
-        f"motifs-each-{split}",
-        f"Each motif, {paper.SPLITS.get(split, split)}, preset {preset}",
-        columns,
-        tuple(rows),
-        notes,
-    )
+    return Rows(columns, rows, interval=interval(groups), split=SPLITS.get(split, split))

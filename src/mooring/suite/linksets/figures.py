@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from matplotlib.figure import Figure
 
-from mooring.suite.report.figures.style import MUTED, Picture, colour, panel, styled
-from mooring.suite.report.groups import Group
+from mooring.suite.linksets.tables import TASK
+from mooring.suite.report.drawing import MUTED, colours, figure, panel
+from mooring.suite.report.groups import usual_groups
+from mooring.suite.report.records import Records
 
 
-@styled
-def calibration(groups: Sequence[Group]) -> Picture | None:
+@figure("calibration", task=TASK)
+def calibration(records: Records, preset: str) -> list[Figure]:
     """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
+    groups = usual_groups(records, TASK, preset)
+    inks = colours(group.model for group in groups)
     panels = []
-    for position, group in enumerate(groups):
+    for group in groups:
         if not group.has("diagnostics", "calibration"):
             continue
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
@@ -26,7 +30,7 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
                 raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
-            ink = colour(group.model, position)
+            ink = inks[group.model]
             axes.plot([point[0] for point in points], [point[1] for point in points], color=ink, lw=1.0, alpha=0.6)
             # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
             areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]
@@ -37,11 +41,4 @@ def calibration(groups: Sequence[Group]) -> Picture | None:
         axes.set_ylim(-0.03, 1.03)
         axes.set_aspect("equal")
         panels.append(figure)
-    if not panels:
-        return None
-    caption = (
-        "Pairs are binned by the predicted probability of a link and compared with how many really are links; each "
-        "line is a seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident "
-        "model has its large dots at the two ends."
-    )
-    return Picture("calibration", "Does confidence mean anything?", caption, tuple(panels))
+    return panels

@@ -1,4 +1,4 @@
-"""Generated blocks follow the records, and the check notices when they do not."""
+"""Generated blocks follow the records, and a record that nobody can make again is refused unless it is listed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from mooring.suite.report import RecordError, StaleError, refresh
+from mooring.suite import cli
+from mooring.suite.report import RecordError, StaleError, refresh, refusals
+from mooring.suite.report.published import exceptions
 
+Save = Callable[[dict[str, Any], str], Path]
+Make = Callable[..., dict[str, Any]]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TEXT = """# Title
 
 before
@@ -112,3 +118,79 @@ def test_mistakes_are_named_with_their_file(setting: tuple[Path, Path, Path], ol
     with pytest.raises(RecordError) as caught:
         refresh([document], [records])
     assert str(caught.value) == f"{document}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("commit", "why"),
+    [
+        (COMMIT, None),
+        (f"{COMMIT}-dirty", "made at commit 0123456789 with changes that were never committed"),
+        ("unknown", "its commit is 'unknown'"),
+        ("main", "its commit is 'main'"),
+        (None, "names no commit"),
+    ],
+)
+def test_only_a_clean_commit_will_do(
+    save: Save, make_run: Make, tmp_path: Path, commit: str | None, why: str | None
+) -> None:
+    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=commit), "inner/vn.json")
+    refused = refusals(tmp_path / "records")
+    if why is None:
+        assert refused == []
+    else:
+        assert len(refused) == 1
+        assert refused[0].startswith(f"{path}: {why}")
+    (tmp_path / "records" / "exceptions.txt").write_text("# why\n\n[trained in a hurry]\ninner/vn.json\n")
+    needless = f"{tmp_path / 'records' / 'exceptions.txt'}: 'inner/vn.json' needs no exception. Delete its line."
+    assert refusals(tmp_path / "records") == ([needless] if why is None else [])
+
+
+def test_a_listed_record_that_is_gone_is_named(save: Save, make_run: Make, tmp_path: Path) -> None:
+    save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
+    (tmp_path / "records" / "exceptions.txt").write_text("[lost]\ngone.json\n")
+    (line,) = refusals(tmp_path / "records")
+    assert "there is no record 'gone.json'" in line
+
+
+def test_a_file_that_is_no_record_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
+    save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
+    (tmp_path / "records" / "half.json").write_text('{"schema": 1')
+    (line,) = refusals(tmp_path / "records")
+    assert "half.json: not valid JSON" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a.json\n", "line 1: 'a.json' has no reason"), ("[why]\na.json\na.json\n", "line 3: 'a.json' is listed twice")],
+)
+def test_mistakes_in_the_list_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "exceptions.txt").write_text(text)
+    with pytest.raises(RecordError, match=message):
+        exceptions(tmp_path / "exceptions.txt")
+
+
+def test_the_command_names_what_it_refuses(
+    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=f"{COMMIT}-dirty"), "vn.json")
+    save(make_run("mpnn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "mpnn.json")
+    (tmp_path / "records").rename(tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli.app, ["report", "--check"])
+    assert done.exit_code == 1
+    assert "results/vn.json: made at commit 0123456789 with changes that were never committed" in done.output
+    assert "mpnn.json" not in done.output
+    (tmp_path / "results" / "exceptions.txt").write_text("[an old one]\nvn.json\n")
+    assert CliRunner().invoke(cli.app, ["report", "--check"]).exit_code == 0
+
+
+def test_every_record_that_the_command_writes_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.suite.train.provenance.git_commit", lambda: COMMIT)
+    cli.write_json(
+        tmp_path / "records" / "a.json", {"schema": 1, "kind": "bench", "rows": [], "versions": {"torch": "2"}}
+    )
+    written = json.loads((tmp_path / "records" / "a.json").read_text())
+    assert written["git_commit"] == COMMIT
+    assert written["versions"]["torch"] == "2"
+    assert "python" in written["versions"]
+    assert refusals(tmp_path / "records") == []

@@ -10,12 +10,11 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,27 +24,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mooring.suite.files import write_atomic
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from mooring.suite.report.groups import KNOWN, rank
+from mooring.suite.report.records import Records
+from mooring.suite.report.registry import Build, Entry, Options, register
 
 INK = "#10151c"
 MUTED = "#7a828c"
 SMALL, NORMAL, LARGE = 7.5, 8.5, 9.5
 PANEL = (3.0, 2.4)
 
-# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies,
-# with Paul Tol's wine red as an eighth.
-COLOURS = {
-    "none": "#7f7f7f", "mpnn": "#7f7f7f", "mpnn-additive": "#7f7f7f", "mpnn-summed": "#7f7f7f",
-    "vn": "#009e73", "vn-joint": "#56b4e9", "vn-sum": "#cc79a7", "vn-max": "#e69f00",
-    "cross-attn": "#0072b2", "anchored": "#d55e00",
-    "mean": "#56b4e9", "sum": "#cc79a7", "sum-raw": "#882255",
-    "sum-log": "#7f7f7f", "max": "#e69f00", "pna": "#009e73", "gcn": "#7f7f7f", "gin": "#e69f00", "sage": "#882255",
-    "gat": "#56b4e9", "gcn+vn": "#009e73", "gcn+vn-sum": "#009e73", "transformer": "#cc79a7",
-    "wide-vn-add": "#7f7f7f", "wide-vn-film-sum": "#009e73", "wide-vn-mlp-sum": "#cc79a7",
-}  # fmt: skip
-CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+# Okabe and Ito's palette, told apart by people with any of the common colour deficiencies, with Paul Tol's wine red
+# and a grey.
+PALETTE = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#7f7f7f")
 # Colour fades to nothing at zero, so an empty cell is the page itself, light or dark.
 HEAT = LinearSegmentedColormap.from_list("heat", [(0.0, 0.447, 0.698, 0.04), (0.0, 0.447, 0.698, 1.0)])
 
@@ -115,15 +105,44 @@ class Picture:
         return written
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Run a drawing function under the common style."""
+class Panels:
+    """What a figure's function returns: its panels, and what its caption in `captions.ini` is filled with.
 
-    @wraps(draw)
-    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context(RC):
-            return draw(*args, **kwargs)
+    Args:
+        panels: the drawings; none at all is no figure.
+        words: what stands for the names in braces of the caption, beside the options.
+    """
 
-    return inside
+    def __init__(self, panels: Iterable[Figure], **words: object) -> None:
+        self.panels, self.words = tuple(panels), words
+
+
+def figure(
+    name: str, *, task: str = "", record: str = "", each: Callable[[Records], list[dict[str, str]]] | None = None
+) -> Callable[[Build], Build]:
+    """Register a function of records and options that returns panels, or :class:`Panels`; it draws in this style.
+
+    Args:
+        name: what the page and `captions.ini` call it; files and links add its options.
+        task: the task whose runs it needs, if any.
+        record: the kind of record it needs, if it is not made of runs.
+        each: the options it is shown with on the page; every preset of the task if there is an option of this name.
+    """
+
+    def add(draw: Build) -> Build:
+        styled: Build = mpl.rc_context(RC)(draw)
+        return register("figure", name, _drawn, task, record, each)(styled)
+
+    return add
+
+
+def _drawn(entry: Entry, made: Panels | Sequence[Figure], options: Options) -> Picture | None:
+    found = made if isinstance(made, Panels) else Panels(made)
+    if not found.panels:
+        return None
+    words = {**options, **found.words}
+    title, caption = (entry.caption.line(field, words) for field in ("title", "caption"))
+    return Picture("-".join([entry.name, *options.values()]), title, caption, found.panels)
 
 
 def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = PANEL) -> tuple[Figure, Axes]:
@@ -137,9 +156,16 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
     return figure, axes
 
 
-def colour(model: str, position: int = 0) -> str:
-    """The colour a model has in every figure; a model without one takes the colour of its position here."""
-    return COLOURS.get(model) or COLOURS.get(model.partition("+")[2]) or CYCLE[position % len(CYCLE)]
+def colours(models: Iterable[str]) -> dict[str, str]:
+    """A colour for each model: the palette from its start, the paper's last model first, models it lacks at the end.
+
+    >>> list(colours(["vn", "my-own", "anchored"]))
+    ['anchored', 'vn', 'my-own']
+    """
+    ranked = sorted(set(models), key=rank)
+    own = [model for model in ranked if model.rpartition("+")[2] not in KNOWN]
+    order = [*(model for model in reversed(ranked) if model not in own), *own]
+    return {model: PALETTE[place % len(PALETTE)] for place, model in enumerate(order)}
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
@@ -197,12 +223,11 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
     return moved
 
 
-@styled
 def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
     target = io.BytesIO()
     # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
-    with warnings.catch_warnings():
+    with mpl.rc_context(RC), warnings.catch_warnings():
         # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(

@@ -1,0 +1,179 @@
+"""Figures that belong to no single task: the idea, one wide state against slots, and lines that records carry."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from mooring.suite.report.drawing import (
+    MUTED,
+    PALETTE,
+    SMALL,
+    Panels,
+    colours,
+    end_labels,
+    figure,
+    log_ticks,
+    panel,
+)
+from mooring.suite.report.groups import Group, group, rank, short, whole_setting
+from mooring.suite.report.records import Record, RecordError, Records
+from mooring.suite.report.registry import captions
+from mooring.suite.report.stats import estimate
+from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
+
+COPIES = (1, 2, 3)
+ORANGE, BLUE, SKY = PALETTE[0], PALETTE[1], PALETTE[5]
+# The runs at each total width, by number of identifiers and model.
+Points = dict[int, dict[str, dict[int, list[Record]]]]
+
+
+@figure("idea", task="two-radius")
+def anchor_idea(records: Records) -> list[Figure]:
+    """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
+
+    All logits are zero, so each node has weight one: the sources share r each, the anchor has one (eq:anchored).
+    """
+    panels = []
+    for title, anchor in (("Without an anchor", 0.0), ("With an anchor", 1.0)):
+        figure, axes = panel(title, "copies of every source r", "share of attention", (3.1, 2.5))
+        for copies in COPIES:
+            total = 2 * copies + anchor
+            bottom = 0.0
+            for weight, ink, name in ((copies, BLUE, "a"), (copies, SKY, "b"), (anchor, ORANGE, "anchor")):
+                # Each copy is one block, so that the picture shows what is repeated.
+                for _ in range(max(1, int(weight))) if weight else ():
+                    height = weight / total / max(1, int(weight))
+                    axes.bar(copies, height, 0.62, bottom, color=ink, edgecolor="white", lw=0.8)
+                    bottom += height
+                if weight and copies == COPIES[-1]:
+                    middle = bottom - weight / total / 2
+                    label = (
+                        f"{name}, stays 1/2"
+                        if not anchor
+                        else (f"{name}, 1/{int(total)}" if name == "anchor" else name)
+                    )
+                    axes.text(copies + 0.42, middle, label, color=ink, fontsize=SMALL, va="center")
+        axes.set_xticks(COPIES)
+        axes.set_yticks([0, 0.5, 1])
+        axes.set_xlim(0.5, 3.5)
+        axes.axhline(0, color=MUTED, lw=0)
+        panels.append(figure)
+    return panels
+
+
+@figure("wide-vn", task=LEADERBOARD)
+def by_width(records: Records) -> list[Figure]:
+    """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
+    points: Points = {}
+    # Of several learning rates the best one stays.
+    for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
+        run = item.first
+        width = whole_setting(run, "slots") * whole_setting(run, "channels")
+        points.setdefault(whole_setting(run, "num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
+    return [_by_width(points, metric) for metric in ("label", "both")] if points else []
+
+
+def claim_labels(records: Records) -> list[dict[str, str]]:
+    """The option that chooses a claim, for each that carries lines."""
+    return [{"label": label} for label in dict.fromkeys(c.text("label") for c in claims(records) if c.parts("series"))]
+
+
+@figure("claim", record="verify", each=claim_labels)
+def claim(records: Records, label: str) -> Panels:
+    """What one claim measured."""
+    found = [claim for claim in claims(records) if claim.text("label") == label]
+    return Panels(
+        [_series(part) for claim in found for part in claim.parts("series")],
+        statement=found[0].text("statement").rstrip("."),
+        instances=f"{found[0].whole('instances'):,}",
+    )
+
+
+@figure("bench", record="bench", each=bench_names)
+def bench(records: Records, name: str) -> Panels:
+    """The lines of one bench record."""
+    record = bench_record(records, name)
+    caption = record.find("caption") or captions()["figure bench"].line("usual", {})
+    return Panels([_series(part) for part in record.parts("series")], caption=caption)
+
+
+def _series(part: Record) -> Figure:
+    """One panel of an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
+    x = part.numbers("x")
+    if not x:
+        raise part.error("field 'x' of a series is empty.")
+    log = part.find("log") or ""
+    figure, axes = panel(_wrap(str(part.find("title") or "")), part.text("xlabel"), part.text("ylabel"), (3.6, 2.7))
+    if log is True or "y" in str(log):
+        axes.set_yscale("log")
+    if log is not True and "x" in str(log):
+        axes.set_xscale("log")
+    labels = []
+    if "x" not in str(log) and all(float(value).is_integer() for value in x):
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    for position, line in enumerate(part.parts("lines")):
+        y = line.numbers("y", gaps=True)
+        if len(y) != len(x):
+            label = line.text("label")
+            raise RecordError(
+                f"{part.path}: line '{label}' has {len(y)} values but x has {len(x)}. Give one value per position.",
+                part.path,
+            )
+        points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
+        if not points:
+            continue
+        ink = PALETTE[position % len(PALETTE)]
+        axes.plot([a for a, _ in points], [b for _, b in points], "-o" if len(points) <= 12 else "-", color=ink, ms=3)
+        (last, height), end = points[-1], max(x)
+        if last != end:  # a line that stops early leads to its label all the same
+            axes.plot([last, end], [height, height], ":", color=ink, lw=0.7)
+        labels.append((height, _wrap(line.text("label"), 22), ink))
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log":
+            log_ticks(axis, *limits)
+    lines = max((label.count("\n") + 1 for _, label, _ in labels), default=1)
+    end_labels(axes, labels, gap=2 + 9.0 * lines)
+    return figure
+
+
+def _wrap(text: str, width: int = 40) -> str:
+    """Text broken into lines no longer than the panel is wide."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def _by_width(points: Points, metric: str) -> Figure:
+    inks = colours(model for models in points.values() for model in models)
+    figure = Figure(figsize=(1.0 + 1.7 * len(points), 2.5))
+    row = figure.subplots(1, len(points), sharey=True, squeeze=False)[0]
+    for axes, (size, models) in zip(row, sorted(points.items()), strict=True):
+        axes.set_title(f"{metric.capitalize()}, n = {size}", pad=8)
+        axes.set_xlabel("total width")
+        labels = [_line(axes, models[model], metric, model, inks[model]) for model in sorted(models, key=rank)]
+    row[0].set_ylim(-2, 103)
+    row[0].set_ylabel("accuracy (%)")
+    end_labels(row[-1], labels)
+    return figure
+
+
+def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, ink: str) -> tuple[float, str, str]:
+    """Draw one model; its height at the largest width, its name and its colour."""
+    widths = sorted(by_width)
+    values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
+    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    axes.set_xscale("log", base=2)
+    axes.plot(widths, found, "-o", color=ink, ms=3.5)
+    axes.set_xticks(widths, [str(width) for width in widths])
+    axes.minorticks_off()
+    return found[-1], short(model, by_width[widths[-1]][0]), ink
+
+
+def _both(item: Group) -> float:
+    return item.estimate("metrics", "best", "both").mean

@@ -1,0 +1,244 @@
+"""Tables of counted Two-Radius (tab:counted, the diagnostics of app:protocol) and of the original task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.suite.report.groups import Group, group, interval, rank, setting, short, title, whole, whole_setting
+from mooring.suite.report.records import Record, Records
+from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.stats import Estimate, estimate, paired_difference, percent, plain, show
+from mooring.table import ABSENT, Column
+
+COUNTED, ORIGINAL = "two-radius", "two-radius-original"
+METRICS = ("label", "count", "both")
+SIZE = "num_identifiers"
+# Products of scales and base counts; the published task has twelve.
+MOST_COUNTS = 1000
+
+# tab:counted, accuracy in %, seed 0: label, count, both.
+PUBLISHED: Mapping[str, tuple[float, float, float]] = {
+    "mpnn": (7.8, 17.1, 1.3),
+    "vn": (8.9, 18.3, 1.4),
+    "cross-attn": (100.0, 28.3, 28.3),
+    "anchored": (100.0, 100.0, 100.0),
+}
+# Mishayev et al., arXiv 2511.20406: accuracy in % by number of identifiers, at width 256 and 1024.
+PUBLISHED_SIZES = (10, 50, 100, 150, 200)
+PUBLISHED_ORIGINAL: Mapping[str, Mapping[int, tuple[int, ...]]] = {
+    "gcn": {256: (94, 78, 44, 32, 24), 1024: (100, 90, 63, 46, 36)},
+    "gin": {256: (100, 93, 53, 31, 24), 1024: (100, 94, 50, 12, 13)},
+    "sage": {256: (100, 92, 13, 36, 26), 1024: (100, 95, 80, 13, 18)},
+    "gat": {256: (98, 96, 92, 86, 68), 1024: (100, 97, 96, 94, 93)},
+    "gcn+vn": {1024: (100, 94, 96, 80, 37)},
+    "transformer": {1024: (100, 100, 100, 100, 100)},
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Accuracies on counted Two-Radius that need no memory at all, as fractions.
+
+    `label` is a guess among n labels; `count` the best constant count; `both` the two guesses together; `blind` the
+    most a model can reach that knows every base count but cannot see the scale (prop:replication).
+
+    >>> chance = Reference.of(identifiers=12, max_base=4, scales=(1, 2, 3))
+    >>> [round(100 * value, 1) for value in (chance.label, chance.count, chance.both, chance.blind)]
+    [8.3, 16.7, 1.4, 33.3]
+    """
+
+    label: float
+    count: float
+    both: float
+    blind: float
+
+    @classmethod
+    def of(cls, identifiers: int, max_base: int, scales: Sequence[int]) -> Reference:
+        """The reference accuracies of one setting of the task."""
+        products = [scale * base for scale in scales for base in range(1, max_base + 1)]
+        count = max(products.count(value) for value in products) / len(products)
+        return cls(1 / identifiers, count, count / identifiers, 1 / len(scales))
+
+    @classmethod
+    def of_run(cls, run: Record) -> Reference:
+        """Those of the run's own settings; the paper's where the record does not say."""
+        identifiers = whole_setting(run, "num_labels", whole_setting(run, SIZE, 12))
+        base, scales = whole_setting(run, "max_base_count", 4), setting(run, "scales", (1, 2, 3))
+        if not isinstance(scales, list | tuple) or not 1 <= len(scales) * base <= MOST_COUNTS:
+            got = f"{scales!r:.40} with max_base_count {base}"
+            raise run.error(f"field 'config.scales' is {got}, expected a list that gives 1 to {MOST_COUNTS} counts.")
+        return cls.of(identifiers, base, [whole(run, "scales", scale) for scale in scales])
+
+
+@table("two-radius", task=COUNTED)
+def accuracy(records: Records, preset: str) -> Rows:
+    """Label, count and both of every model beside the paper's numbers."""
+    runs = records.runs(COUNTED, preset)
+    groups = group(runs)
+    rows = []
+    for item in groups:
+        # The paper's numbers belong to the paper's configuration only.
+        published = (None,) * 3 if item.variant else PUBLISHED.get(item.model, (None,) * 3)
+        measured = [percent(item.estimate("metrics", "best", name)) for name in METRICS]
+        rows.append((item.title, *measured, *(plain(value, 1) for value in published), str(len(item.runs))))
+    columns = (
+        Column("Model", left=True),
+        *(Column(name.capitalize()) for name in METRICS),
+        *(Column(name.capitalize(), group="paper") for name in METRICS),
+        Column("Seeds"),
+    )
+    # The first run stands for all, but a run whose settings make no sense is refused wherever it stands.
+    chance, *_ = [Reference.of_run(run) for run in runs]
+    *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
+    seeds = interval(groups)
+    return Rows(columns, rows, _differences(groups), interval=seeds, guesses=" / ".join(guesses), blind=blind)
+
+
+@table("two-radius-diagnostics", task=COUNTED)
+def diagnostics(records: Records, preset: str) -> Rows:
+    """Accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time of every model."""
+    groups = group(records.runs(COUNTED, preset))
+    scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
+    rows = []
+    for item in groups:
+        by_scale = [_mean(item, "diagnostics", "count_accuracy_by_scale", scale) for scale in scales]
+        fresh = [_mean(item, "metrics", "final", name) for name in METRICS]
+        costs = (
+            f"{item.estimate('selected_epoch').mean:.0f}",
+            f"{item.first.whole('parameters', 'total'):,}",
+            f"{item.estimate('wall_seconds').mean:.0f}",
+        )
+        graphs = _mean(item, "metrics", "best", "graph")
+        rows.append((item.title, *fresh, *by_scale, graphs, _distance(item), *costs))
+    columns = (
+        Column("Model", left=True),
+        *(Column(name.capitalize(), group="fresh graphs") for name in METRICS),
+        *(Column(f"r = {scale}", group="count at scale") for scale in scales),
+        *(Column(name) for name in ("Graphs", "State change", "Epoch", "Parameters", "Seconds")),
+    )
+    return Rows(columns, rows)
+
+
+def scales_of(run: Record) -> list[str]:
+    """The replication scales at which a run was counted, in their order; none where it was not."""
+    if run.find("diagnostics", "count_accuracy_by_scale") is None:
+        return []
+    found = run.mapping("diagnostics", "count_accuracy_by_scale")
+    for scale in found:
+        if not re.fullmatch(r"[1-9]\d{0,8}", scale):
+            raise run.error(
+                f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
+            )
+    return sorted(found, key=int)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model at one width on the original task: its seeds, by number of identifiers."""
+
+    model: str
+    width: str
+    variant: str
+    by_size: dict[int, Group] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return self._with_variant(title(self.model, self._first))
+
+    @property
+    def short(self) -> str:
+        return self._with_variant(short(self.model, self._first))
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether its memory has slots; a convolution or a plain virtual node has the setting but ignores it."""
+        memory = self.model.partition("+")[2]
+        return bool(memory) and not memory.startswith("vn")
+
+    def accuracy(self, size: int) -> Estimate | None:
+        """Mean and interval of the accuracy on test graphs at one size, None where it was not run."""
+        runs = self.by_size[size].runs if size in self.by_size else ()
+        return estimate([run.number("metrics", "final", "test/label") for run in runs]) if runs else None
+
+    def percentages(self) -> dict[int, float]:
+        """Mean accuracy in % at every size that was run."""
+        found = {size: self.accuracy(size) for size in sorted(self.by_size)}
+        return {size: 100 * value.mean for size, value in found.items() if value is not None}
+
+    def values(self, name: str) -> str:
+        """The values a setting takes in the line, e.g. the slots where they grow with n."""
+        found = [setting(item.first, name, ABSENT) for _, item in sorted(self.by_size.items())]
+        return ", ".join(dict.fromkeys(str(value) for value in found))
+
+    @property
+    def _first(self) -> Record:
+        return next(iter(self.by_size.values())).first
+
+    def _with_variant(self, name: str) -> str:
+        return name + (f" ({self.variant})" if self.variant else "")
+
+
+def measured(runs: Sequence[Record]) -> list[Line]:
+    """Lines in the paper's order; settings may change with n, but several configurations at one n are kept apart."""
+    lines: dict[tuple[str, str, str], Line] = {}
+    for size in sorted({whole_setting(run, SIZE) for run in runs}):
+        here = [run for run in runs if whole_setting(run, SIZE) == size]
+        for item in group(here, apart=("channels", "slots")):
+            width = str(setting(item.first, "channels", ABSENT))
+            key = (item.model, width, item.variant)
+            if key in lines and size in lines[key].by_size:
+                extra = f"slots {setting(item.first, 'slots', ABSENT)}"
+                key = (item.model, width, ", ".join(filter(None, (item.variant, extra))))
+            lines.setdefault(key, Line(*key)).by_size[size] = item
+    return sorted(lines.values(), key=lambda line: (rank(line.model), line.width, line.variant))
+
+
+@table("two-radius-original", task=ORIGINAL)
+def original(records: Records, preset: str | None = None) -> Rows:
+    """Measured and published accuracy by n, one row per model and width."""
+    runs = records.runs(ORIGINAL, preset)
+    sizes = sorted({*PUBLISHED_SIZES, *(whole_setting(run, SIZE) for run in runs)})
+    rows = []
+    for line in measured(runs):
+        seconds = estimate([run.number("wall_seconds") for item in line.by_size.values() for run in item.runs])
+        cells = [percent(line.accuracy(n)) for n in sizes]
+        slots = line.values("slots") if line.has_slots else ABSENT
+        rows.append((line.title, "measured", line.width, slots, *cells, f"{seconds.mean:.0f}"))
+    for model, by_width in PUBLISHED_ORIGINAL.items():
+        for width, values in by_width.items():
+            by_n = dict(zip(PUBLISHED_SIZES, values, strict=True))
+            cells = [f"{by_n[n]}" if n in by_n else ABSENT for n in sizes]
+            rows.append((title(model), "published", str(width), ABSENT, *cells, ABSENT))
+    columns = (
+        Column("Model", left=True), Column("Source", left=True), Column("Width"), Column("Slots"),
+        *(Column(f"n = {n}") for n in sizes), Column("Seconds per run"),
+    )  # fmt: skip
+    return Rows(columns, rows)
+
+
+def _differences(groups: Sequence[Group]) -> list[str]:
+    """Anchored minus Cross-Attn on Both, paired by seed, in a sentence."""
+    by_model = {item.model: item for item in groups if not item.variant}
+    if not {"anchored", "cross-attn"} <= by_model.keys():
+        return []
+    first, second = (by_model[name].by_seed("metrics", "best", "both") for name in ("anchored", "cross-attn"))
+    if len(first.keys() & second.keys()) < 2:
+        return []
+    gap = paired_difference(first, second)
+    return [f"Anchored minus Cross-Attn on Both, paired over {gap.count} seeds: {show(gap, 100, 1, sign=True)}."]
+
+
+def _distance(item: Group) -> str:
+    found = [
+        run.numbers("diagnostics", "state_distance", "max")
+        for run in item.runs
+        if run.find("diagnostics", "state_distance")
+    ]
+    largest = max((max(values) for values in found), default=None)
+    return ABSENT if largest is None else f"{largest:.1e}" if largest < 0.01 else f"{largest:.2f}"
+
+
+def _mean(item: Group, *keys: str) -> str:
+    return f"{100 * item.estimate(*keys).mean:.1f}" if item.has(*keys) else ABSENT
