@@ -139,3 +139,22 @@ def test_presets_fullest_first(save: Save, make_run: Make, tmp_path: Path) -> No
     records = load([tmp_path / "records"])
     assert records.presets("two-radius") == ["paper", "quick", "tiny"]
     assert [run.preset for run in records.runs("two-radius", "quick")] == ["quick"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "lacks"),
+    [
+        ("soak", {"counts": {}}, ""),
+        ("soak", {"rows": []}, "counts"),
+        ("bench", {"rows": []}, ""),
+        ("bench", {"counts": {}}, "rows"),
+        ("mutation", {}, ""),
+    ],
+)
+def test_each_kind_has_a_frame_of_its_own(save: Save, kind: str, content: dict[str, Any], lacks: str) -> None:
+    path = save({"schema": 1, "kind": kind, **content}, "one.json")
+    if lacks:
+        with pytest.raises(RecordError, match=f"field '{lacks}' is missing"):
+            read(path)
+    else:
+        assert read(path).kind == kind

@@ -303,7 +303,10 @@ def _check(record: Record) -> None:
                 record.text(key)
         if record.find("name") is not None:
             record.name("name")
-        record.items("rows")
+        if record.kind == "bench":
+            record.items("rows")
+        if record.kind == "soak":
+            record.mapping("counts")
         record.parts("rows")
         record.parts("series")
 
