@@ -45,7 +45,7 @@ def import_object(target: str, who: str) -> Any:
         raise ValueError(_failed(who, module_name, error)) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            hint = suggest(part, dir(found), f"see dir({module_name}).")
+            hint = suggest(part, dir(found), "check the name.")
             raise ValueError(f"{who}: {module_name} has no {attribute!r}; {hint}")
         found = getattr(found, part)
     return found
