@@ -116,7 +116,7 @@ def test_what_is_no_file_is_written_directly(tmp_path: Path) -> None:
 WRITERS = ("write_text", "write_bytes", "savefig")
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "report").rglob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((SOURCE / "suite" / "report").rglob("*.py")), ids=lambda path: path.stem)
 def test_the_report_writes_files_in_no_other_way(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and node.attr in WRITERS:

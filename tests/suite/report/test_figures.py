@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from mooring.suite.motifs.figures import by_count
+from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
-from mooring.suite.report.records import Record, RecordError, Records, load
 from mooring.suite.report.registry import find
 from mooring.suite.two_radius.figures import curves, in_slot_order, matrix
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.records import load
 from mooring.suite.report.groups import group, rank, usual_groups
-from mooring.suite.report.records import load
 
 USUAL = {"learning_rate": 1e-4, "slots": 12}
 

@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mooring.suite import cli
+from mooring.suite.records import Record, Records
+from mooring.suite.records.file import LARGEST_FILE
 from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
 from mooring.suite.report.page import salvage
-from mooring.suite.report.parse import LARGEST_FILE
-from mooring.suite.report.records import Record, Records
 
 
 def _hostile() -> Any:

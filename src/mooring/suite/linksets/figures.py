@@ -5,9 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from mooring.suite.linksets.tables import TASK
+from mooring.suite.records import Records
 from mooring.suite.report.drawing import MUTED, colours, figure, panel
 from mooring.suite.report.groups import usual_groups
-from mooring.suite.report.records import Records
 
 
 @figure("calibration", task=TASK)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mooring.named import suggest
 from mooring.suite.motifs.batch import MotifBatch, cached_census, collate
 from mooring.suite.motifs.config import PRESETS, MotifConfig
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS
@@ -18,7 +19,7 @@ from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import MotifNet
 from mooring.suite.motifs.pretrain import learned_backbone
 from mooring.suite.motifs.readouts import READOUTS, ReadoutSpec
-from mooring.suite.train.config import ConfigError, did_you_mean
+from mooring.suite.train.config import ConfigError
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
@@ -49,9 +50,8 @@ class MotifExperiment(Experiment):
     def rate(model: str) -> float:
         """Return a model's own factor on the learning rate, and refuse one that does not exist."""
         if model not in READOUTS:
-            guess = did_you_mean(model, READOUTS)
-            remedy = f"did you mean {guess!r}?" if guess else f"the readouts are {', '.join(READOUTS)}."
-            raise ConfigError(f"motifs: unknown readout {model!r}; {remedy}")
+            meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
+            raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
         return READOUTS[model].rate
 
     def build(self) -> nn.Module:

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.motifs.tables import SPLITS, TASK
+from mooring.suite.records import Records
 from mooring.suite.report.drawing import colours, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, usual_groups
-from mooring.suite.report.records import Records
 
 DRAWN = ("iid", "counts", "jittered")
 

@@ -5,9 +5,9 @@
 1.0
 """
 
+from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
 from mooring.suite.report.published import StaleError, refresh, refusals
-from mooring.suite.report.records import Record, RecordError, Records, load
 from mooring.suite.report.stats import Estimate, estimate, paired_difference
 from mooring.table import Table
 

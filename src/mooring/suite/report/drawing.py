@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mooring.suite.files import write_atomic
+from mooring.suite.records import Records
 from mooring.suite.report.groups import KNOWN, rank
-from mooring.suite.report.records import Records
 from mooring.suite.report.registry import Build, Entry, Options, register
 
 INK = "#10151c"

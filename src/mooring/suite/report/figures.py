@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from mooring.suite.records import Record, RecordError, Records
 from mooring.suite.report.drawing import (
     MUTED,
     PALETTE,
@@ -18,7 +19,6 @@ from mooring.suite.report.drawing import (
     panel,
 )
 from mooring.suite.report.groups import Group, group, rank, short, whole_setting
-from mooring.suite.report.records import Record, RecordError, Records
 from mooring.suite.report.registry import captions
 from mooring.suite.report.stats import estimate
 from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.suite.report.records import Record, Records
+from mooring.suite.records import Record, Records
 from mooring.suite.report.stats import Estimate, estimate
 
 # A setting that is a whole object would fill the row it is to name.

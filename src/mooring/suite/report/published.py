@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.suite.files import write_atomic
-from mooring.suite.report.parse import RecordError, printable
-from mooring.suite.report.records import Record, Records, load
+from mooring.suite.records import Record, Records, load
+from mooring.suite.records.file import RecordError, printable
 from mooring.suite.report.registry import build
 
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")

@@ -25,7 +25,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from mooring.suite.report.records import COMMANDS, Records
+from mooring.suite.records import COMMANDS, Records
 from mooring.table import Column, Table
 
 if TYPE_CHECKING:  # figures need matplotlib, tables do not

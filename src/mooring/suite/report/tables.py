@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
+from mooring.suite.records import COMMANDS, Record, Records
 from mooring.suite.report.groups import Group, group, title
-from mooring.suite.report.records import COMMANDS, Record, Records
 from mooring.suite.report.registry import Rows, table
 from mooring.suite.report.stats import percent, show
 from mooring.table import ABSENT, Column

@@ -13,21 +13,21 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from mooring.named import import_object
-from mooring.suite.train.config import OutOfRange, did_you_mean
+from mooring.named import import_object, suggest
+from mooring.suite.train.config import OutOfRange, flat
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What every run has; each task subclasses it and adds its own fields.
+    """What every run has; each task subclasses it and adds its own fields, or parts that have them.
 
     Args:
-        epochs: Number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
-        steps_per_epoch: Optimizer steps between two evaluations.
+        epochs: number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
+        steps_per_epoch: optimizer steps between two evaluations.
         learning_rate: AdamW's learning rate.
-        memory_lr_scale: Factor on it for the parameters under ``net.memory``.
+        memory_lr_scale: factor on it for the parameters under ``net.memory``.
         weight_decay: AdamW's decoupled weight decay.
-        clip_norm: Largest gradient norm; None leaves gradients alone.
+        clip_norm: largest gradient norm; None leaves gradients alone.
     """
 
     epochs: int
@@ -37,6 +37,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = 5.0
 
+    #: Fields of parts that are neither recorded nor set by name.
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
     #: Fields that must be at least 1, above 0, and at least 0; a subclass adds its own. None passes everywhere.
     at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
     above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
@@ -47,16 +49,17 @@ class TrainConfig:
 
     def check_ranges(self) -> None:
         """Raise OutOfRange for a value that no run could use."""
+        values = flat(self)
         for names, expected, holds in (
             (self.at_least_one, "1 or more", lambda value: value >= 1),
             (self.above_zero, "a number above 0", lambda value: 0 < value < math.inf),
             (self.not_negative, "0 or a number above it", lambda value: 0 <= value < math.inf),
         ):
             for name in names:
-                value = getattr(self, name)
+                value = values[name]
                 if value is not None and not holds(value):
                     raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
-        for name, value in vars(self).items():
+        for name, value in values.items():
             if isinstance(value, float) and math.isnan(value):
                 raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
 
@@ -69,9 +72,9 @@ class Experiment(ABC):
     and calls only what is left.
 
     Args:
-        config: An instance of `config_type`.
-        model: Which variant to build, one of those the task knows.
-        seed: Seed of the whole run.
+        config: an instance of `config_type`.
+        model: which variant to build, one of those the task knows.
+        seed: seed of the whole run.
     """
 
     name: ClassVar[str]
@@ -151,7 +154,7 @@ def is_memory(parameter: str) -> bool:
 ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
 
 # The folders of the suite that are not tasks.
-MACHINERY = ("bench", "report", "train")
+MACHINERY = ("bench", "records", "report", "train")
 
 EXPERIMENTS: dict[str, type[Experiment]] = {}
 
@@ -176,9 +179,8 @@ def get_experiment(task: str) -> type[Experiment]:
         packages = _task_packages()
         _import_tasks([name for name in packages if task.replace("-", "_").startswith(name)] or packages)
     if task not in EXPERIMENTS:
-        guess = did_you_mean(task, EXPERIMENTS)
-        remedy = f"did you mean {guess!r}?" if guess else f"the tasks are {', '.join(EXPERIMENTS)}."
-        raise ValueError(f"unknown task {task!r}; {remedy}")
+        meant = suggest(task, EXPERIMENTS, f"the tasks are {', '.join(EXPERIMENTS)}.")
+        raise ValueError(f"unknown task {task!r}; {meant}")
     return EXPERIMENTS[task]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from mooring.suite.records import Record, Records
 from mooring.suite.report.drawing import HEAT, INK, MUTED, PALETTE, SMALL, colours, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, short, usual_groups, whole_setting
-from mooring.suite.report.records import Record, Records
 from mooring.suite.report.stats import estimate
 from mooring.suite.two_radius.tables import (
     COUNTED,

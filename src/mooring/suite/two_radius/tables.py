@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mooring.suite.records import Record, Records
 from mooring.suite.report.groups import Group, group, interval, rank, setting, short, title, whole, whole_setting
-from mooring.suite.report.records import Record, Records
 from mooring.suite.report.registry import Rows, table
 from mooring.suite.report.stats import Estimate, estimate, paired_difference, percent, plain, show
 from mooring.table import ABSENT, Column

@@ -1,9 +1,7 @@
-"""Read the record files a report is made of, and refuse the ones that would make it wrong.
+"""Records as a report reads them: every field by name, and refused by file and field where it is missing or wrong.
 
-A record is one JSON file with `schema` 1 and a `kind`: `run` (one training), `verify` (the theorems), `audit` (one
-module measured), `bench` (speed), `soak` (what was tried at length) or `mutation` (faults planted to test the tests).
-The report knows nothing else of the library, so it reads every field by name and says which file lacks which field
-instead of drawing an empty figure.
+The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
+(what was tried at length) and `mutation` (faults planted to test the tests).
 """
 
 from __future__ import annotations
@@ -17,11 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.report.parse import RecordError, parse, printable
+from mooring.suite.records.file import KINDS, SCHEMA, RecordError, parse, printable
 
-SCHEMA = 1
-__all__ = ["COMMANDS", "KINDS", "SCHEMA", "Record", "RecordError", "Records", "load", "read"]
-KINDS = ("run", "verify", "audit", "bench", "soak", "mutation")
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
@@ -241,8 +236,13 @@ def _read(path: Path, problem: str, here: Mapping[tuple[Any, ...], Record]) -> R
     )
 
 
-def read(path: Path) -> Record:
-    """One record file, its schema, its kind and the fields that every record of the kind has checked."""
+def read(path: Path, remedy: str = "") -> Record:
+    """One record file, its schema, its kind and the fields that every record of the kind has checked.
+
+    Args:
+        path: the file.
+        remedy: what a message about a field tells the reader to do; by default the command that writes such records.
+    """
     data = parse(path)
     if not isinstance(data, dict):
         raise RecordError(
@@ -260,7 +260,7 @@ def read(path: Path) -> Record:
         )
     if data["kind"] not in KINDS:
         raise RecordError(f"{path}: kind {data['kind']!r:.80}, expected one of {', '.join(KINDS)}.", path)
-    record = Record(path, data["kind"], data)
+    record = Record(path, data["kind"], data, remedy)
     _check(record)
     return record
 
@@ -297,15 +297,16 @@ def _check(record: Record) -> None:
         for claim in record.parts("claims"):
             claim.name("label")
             claim.parts("series")
-    elif record.kind == "soak":
-        record.mapping("counts")
     else:
         for key in ("name", "title", "caption", "machine"):
             if record.find(key) is not None:
                 record.text(key)
         if record.find("name") is not None:
             record.name("name")
-        record.items("rows")
+        if record.kind == "bench":
+            record.items("rows")
+        if record.kind == "soak":
+            record.mapping("counts")
         record.parts("rows")
         record.parts("series")
 

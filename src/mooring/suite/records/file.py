@@ -1,16 +1,31 @@
-"""From a file to JSON values that every later step can rely on, or one sentence that says why not.
+"""Record files: written whole and with where they come from, read without trust.
 
-Records come from other machines and from runs that were killed, so nothing about a file is taken for granted: it may
-be a folder, a pipe, half a record or none at all.
+A record is one JSON file with a `schema` and a `kind`. Records come from other machines and from runs that were killed,
+so nothing about a file is taken for granted: it may be a folder, a pipe, half a record or none at all.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import stat
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from mooring.suite.files import write_atomic
+
+SCHEMA = 1
+KINDS = ("run", "verify", "audit", "bench", "soak", "mutation")
+
+PACKAGES = ("mooring", "torch", "torch_geometric", "lightning", "numpy")
+
+CODE = (":/src/*.py", ":/experiments/*.py")
+# Git's way to say: everything but these.
+NO_CODE = tuple(f":(top,exclude){pattern}" for pattern in ("results", "docs", "*.md"))
 
 # The largest record published so far has 0.3 MB.
 LARGEST_FILE = 16 * 2**20
@@ -18,6 +33,7 @@ LONGEST_TEXT = 100_000
 DEEPEST = 32
 LARGEST_WHOLE = 2**63
 MOST_DIGITS = 1000
+_AGAIN = "Delete the file and run its command again."
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -41,6 +57,44 @@ def printable(text: str) -> str:
     )
 
 
+def to_text(content: Mapping[str, Any]) -> str:
+    """Return a record as its file holds it. Non-finite floats are NaN and Infinity, as Python's json reads them."""
+    return json.dumps({"schema": SCHEMA, **content}, indent=1) + "\n"
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a record with where it comes from, whole or not at all."""
+    origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
+    write_atomic(path, to_text({**content, **origin}))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        found[package] = _version(package)
+    return found
+
+
+def git_commit() -> str:
+    """Return the commit of this code, with ``-dirty`` if the code differs from it; ``unknown`` outside a clone.
+
+    What cannot change a number does not count: records, or every record but the first of a batch would be dirty, and
+    prose. A module that was never added does.
+    """
+    folder = Path(__file__).parent
+    # Asked first because an installed copy may lie inside a clone of something else.
+    if not _git(folder, "ls-files", Path(__file__).name):
+        return "unknown"
+    commit = _git(folder, "rev-parse", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", *NO_CODE)
+    added = _git(folder, "ls-files", "--others", "--exclude-standard", "--", *CODE)
+    # Git that gives no answer has not said that nothing changed.
+    if not commit or changed is None or added is None:
+        return "unknown"
+    return f"{commit}-dirty" if changed or added else commit
+
+
 def parse(path: Path) -> Any:
     """The JSON value of a file; RecordError where it is unreadable, too large, no JSON, or ambiguous."""
     text = _text(path)
@@ -54,9 +108,6 @@ def parse(path: Path) -> Any:
     if problem:
         raise RecordError(f"{path}: {problem}. {_AGAIN}", path)
     return value
-
-
-_AGAIN = "Delete the file and run its command again."
 
 
 def _text(path: Path) -> str:
@@ -120,3 +171,20 @@ def _problem(value: Any) -> str:
         elif isinstance(item, int) and abs(item) > LARGEST_WHOLE:
             return f"{at} is a number above 2^63"
     return ""
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says, None where it fails. It takes no locks: many runs ask at the same time."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
