@@ -9,7 +9,7 @@ import torch
 from mooring.audit.adapters import Adapter
 from mooring.audit.finding import Finding
 from mooring.audit.graphs import GraphBatch, collate, random_graph
-from mooring.audit.measurements.counting import OperationCounter
+from mooring.counter import OperationCounter
 
 SIZES = (512, 1024, 2048)
 LINEAR, QUADRATIC = 1.25, 1.6
