@@ -1,18 +1,21 @@
-"""Tables at every width: all words and digits of every cell are there, whole, and no line is too long."""
+"""Tables on a console: what the plain text says, in colour, whatever brackets the records hold."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from rich.console import Console
+from typer.testing import CliRunner
 
-from mooring.suite.report import Table, load
+from mooring.suite import cli
+from mooring.suite.report import load
 from mooring.suite.report.sections import CHAPTERS
-from mooring.suite.terminal import FittedTable, Heading
+from mooring.suite.terminal import FittedTable
+from mooring.table import Column, Table, cell_width
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = [60, 80, 100, 120, 200]
@@ -24,9 +27,11 @@ def published() -> list[Table]:
     return [block for section in sections if section for block in section.blocks if isinstance(block, Table)]
 
 
-def printed(table: FittedTable, width: int) -> str:
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(table)
+def printed(table: Table, width: int, *, colour: bool = False) -> str:
+    console = Console(
+        width=width, file=io.StringIO(), force_terminal=colour, color_system="standard" if colour else None
+    )
+    console.print(FittedTable(table))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -39,8 +44,9 @@ def words(cells: list[str]) -> Counter[str]:
 def test_no_digit_and_no_name_of_the_published_tables_is_cut(published: list[Table], width: int) -> None:
     assert len(published) > 10
     for table in published:
-        text = table.to_text(width)
-        assert max(map(cell_len, text.splitlines())) <= width, table.name
+        text = printed(table, width)
+        assert max(map(cell_width, text.splitlines())) <= width, table.name
+        assert "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n" == table.to_text(width)
         cells = [cell for row in table.rows for cell in row]
         assert words(cells) - words([text]) == Counter(), table.name
         for row in table.rows:
@@ -49,45 +55,29 @@ def test_no_digit_and_no_name_of_the_published_tables_is_cut(published: list[Tab
                 assert column.left or cell in text, (table.name, cell)
 
 
-MEASURED = FittedTable(
-    "measured",
-    [Heading("shape", left=True), Heading("contestant", left=True), *(Heading(f"time {i}") for i in range(4))],
-    [["1x20", "slots", "1.25", "420,760", "3", "4"], ["1x20", "ISAB", "2.50", "99", "3", "4"]],
-    ["A note."],
-)
-
-
-def test_bands_repeat_the_columns_that_tell_rows_apart() -> None:
-    assert MEASURED.bands(80) == [[0, 1, 2, 3, 4, 5]]
-    assert MEASURED.bands(40) == [[0, 1, 2, 3], [0, 1, 4, 5]]
-    lines = [line.split() for line in printed(MEASURED, 40).splitlines()]
-    for row in (["1x20", "slots", "1.25", "420,760"], ["1x20", "ISAB", "3", "4"]):
-        assert row in lines
-
-
-def test_rows_become_blocks_where_not_even_one_column_fits() -> None:
-    assert MEASURED.bands(24) is None
-    text = printed(MEASURED, 24)
-    assert max(map(len, text.splitlines())) <= 24
-    assert "shape: 1x20" in text
-    assert "420,760" in text
-
-
-def test_room_to_spare_is_used_and_not_exceeded() -> None:
-    table = FittedTable("t", [Heading("a", left=True), Heading("b", left=True, wide=True)], [["x y", "word " * 30]])
-    for width in (40, 60, 100):
-        widths = table.widths([0, 1], width)
-        assert sum(widths) + 3 * 2 + 1 == width
-    assert table.widths([0, 1], 500) == table.natural
-
-
 def test_brackets_are_no_markup_and_alarms_are_red() -> None:
-    table = FittedTable(
-        "[b]title[/b]", [Heading("a", left=True)], [["[red]x[/red]"], ["y"]], alarms=frozenset({(1, 0)})
+    table = Table(
+        "t",
+        "[b]title[/b]",
+        (Column("[/bold]x", group="[/red]", left=True),),
+        (("[red]x[/red]",), ("y",)),
+        ("[/] note",),
+        frozenset({(1, 0)}),
     )
-    assert "[red]x[/red]" in printed(table, 40)
-    assert "[b]title[/b]" in printed(table, 40)
-    console = Console(width=40, file=io.StringIO(), force_terminal=True, color_system="standard")
-    console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    assert "\x1b[1;31my " in console.file.getvalue()
+    for width in (40, 8):
+        shown = printed(table, width)
+        assert "[/bold]x" in shown
+        assert "[red]x[" in shown
+    for text in ("[b]title[/b]", "[/red]", "[red]x[/red]", "[/] note"):
+        assert text in printed(table, 40)
+    assert "\x1b[1;31my " in printed(table, 40, colour=True)
+
+
+def test_a_field_named_like_markup_is_a_heading_of_the_report(tmp_path: Path) -> None:
+    record = {"schema": 1, "kind": "bench", "name": "x", "title": "[/]", "rows": [{"[/bold]x": 1.0, "[red]": "[/red]"}]}
+    (tmp_path / "bench.json").write_text(json.dumps(record))
+    page = tmp_path / "report.html"
+    done = CliRunner().invoke(cli.app, ["report", str(tmp_path / "bench.json"), "--out", str(page)])
+    assert done.exit_code == 0, done.output
+    for text in ("[/bold]x", "[red]", "[/red]", "[/]"):
+        assert text in done.output

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from mooring import __version__
 from mooring.suite.files import write_atomic
-from mooring.suite.terminal import FittedTable, Heading
+from mooring.suite.terminal import FittedTable
+from mooring.table import Column, Table
 
 app = typer.Typer(
     name="mooring",
@@ -58,15 +59,18 @@ def list_() -> None:
     from mooring import zoo
     from mooring.suite.train import list_experiments
 
-    tasks = [
-        [name, cls.usual_preset(), ", ".join(cls.presets), ", ".join(cls.models)]
+    tasks = tuple(
+        (name, cls.usual_preset(), ", ".join(cls.presets), ", ".join(cls.models))
         for name, cls in list_experiments().items()
-    ]
-    modules = [[name, zoo.entry(name).title, zoo.entry(name).paper] for name in zoo.names()]
-    console.print(
-        FittedTable("tasks: mooring run TASK", words("task", "default preset", "presets", "models by default"), tasks)
     )
-    console.print(FittedTable("global modules: --models NAME,...", words("name", "what it is", "paper"), modules))
+    modules = tuple((name, zoo.entry(name).title, zoo.entry(name).paper) for name in zoo.names())
+    for table in (
+        Table(
+            "tasks", "tasks: mooring run TASK", words("task", "default preset", "presets", "models by default"), tasks
+        ),
+        Table("zoo", "global modules: --models NAME,...", words("name", "what it is", "paper"), modules),
+    ):
+        console.print(FittedTable(table))
 
 
 @app.command()
@@ -255,7 +259,7 @@ def report(
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
     summary = build_report(found, out)
     for table in summary.tables:
-        console.print(table.to_rich())
+        console.print(FittedTable(table))
     for note in summary.notes:
         console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"{summary.num_records} records; page: {out}", highlight=False)
@@ -279,8 +283,8 @@ def slug(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-")
 
 
-def words(*headings: str) -> list[Heading]:
-    return [Heading(heading, left=True) for heading in headings]
+def words(*headings: str) -> tuple[Column, ...]:
+    return tuple(Column(heading, left=True) for heading in headings)
 
 
 def names(card: Any) -> str:

@@ -19,7 +19,8 @@ from mooring.suite.bench.peers import OURS, PEERS, get_peer, zoo_peers
 from mooring.suite.bench.setting import Setting
 from mooring.suite.bench.shapes import SHAPES, get_shape
 from mooring.suite.bench.sizes import sizes_sweep
-from mooring.suite.terminal import FittedTable, Heading
+from mooring.suite.terminal import FittedTable
+from mooring.table import Column, Table
 
 Sweep = Literal["none", "nodes", "slots", "zoo"]
 
@@ -121,17 +122,17 @@ def bench(
     if save is not None:
         save(record)
     if console is not None:
-        console.print(table(record))
+        console.print(FittedTable(table(record)))
     return record
 
 
-def table(record: dict[str, Any]) -> FittedTable:
+def table(record: dict[str, Any]) -> Table:
     """The rows of a record as they will stand in a report, without columns that hold nothing."""
     fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in record["rows"])}
-    headings = [Heading(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields]
-    rows = [[_text(row.get(field)) for field in fields] for row in record["rows"]]
-    return FittedTable(record["title"], headings, rows, [record["caption"]])
+    columns = tuple(Column(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields)
+    rows = tuple(tuple(_text(row.get(field)) for field in fields) for row in record["rows"])
+    return Table(record["name"], record["title"], columns, rows, (record["caption"],))
 
 
 def _text(value: object) -> str:
