@@ -171,7 +171,7 @@ def audit(
             fail(f"audit: --json {out} is a file, expected a folder for the records of all modules.", 2)
         broken = []
         for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
-            console.print(card.render())
+            console.print(FittedTable(card.to_table()))
             if out is not None:
                 write_json(out / f"{slug(card.module)}.json", card.to_record())
             broken += [f"{card.module} breaks {names(card)}"] if card.broken else []
@@ -188,7 +188,7 @@ def audit(
     else:
         module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
         card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
-    console.print(card.render())
+    console.print(FittedTable(card.to_table()))
     if out is not None:
         write_json(out, card.to_record())
     if card.broken:
