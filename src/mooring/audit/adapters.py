@@ -99,7 +99,7 @@ class OutputError(ValueError):
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, put in eval mode and cast, so that an audit changes nothing of the caller's.
+    The module is copied, put in eval mode and cast, so that the caller's own stays as it was.
 
     Args:
         module: what is audited; a plain function is allowed.

@@ -8,8 +8,6 @@ from torch import Tensor
 from mooring.audit.adapters import Adapter, single
 from mooring.audit.card import Finding
 
-# Singular values below this share of the largest are rounding.
-RANK_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 # Sources, and as many targets; more messages than this cannot be told apart.
 NODES = 19
 # Above this width a Jacobian takes seconds, and one scale has to do.
@@ -35,7 +33,8 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
     Paper: def:effective-factorization.
     """
     generator = torch.Generator().manual_seed(seed)
-    tolerance = RANK_TOLERANCE[adapter.dtype]
+    # Singular values below this share of the largest are rounding.
+    tolerance = adapter.tolerance
     # A rank is the same for almost every input, so one draw per scale is enough, whatever ``trials`` says.
     x = torch.randn(2 * NODES, adapter.channels, generator=generator, dtype=torch.float64)
     best, distinct, received, values, case, tried = -1, 0, 0, torch.zeros(1), "none", 0

@@ -20,12 +20,12 @@ class Finding:
     Args:
         name: the measurement, e.g. ``"replication"``.
         verdict: the answer in a few words, e.g. ``"blind: f(rX) = f(X)"``.
-        value: the number behind the verdict; its meaning is the measurement's own and is said in ``explanation``.
+        value: the number behind the verdict; ``explanation`` says what it means.
         worst_case: the instance on which the worst value was found, in words.
         trials: how many instances were tried.
         explanation: what was measured and against which tolerance.
-        broken: whether an invariant that every module should keep does not hold. A limit, such as being blind to
-            copies, is not broken.
+        broken: whether the module breaks an invariant that every module should keep. A limit, such as being blind to
+            copies, breaks none.
         details: further numbers, JSON-able: singular values, errors by dtype, operation counts.
     """
 
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 class BrokenInvariantError(AssertionError):
-    """A module does not keep an invariant that every module should."""
+    """A module breaks an invariant that every module should keep."""
 
 
 def _versions() -> dict[str, str]:
@@ -91,7 +91,7 @@ class Card:
         findings: one finding per measurement, in the order they were made.
         seed: seed of the inputs; the same seed gives the same card.
         notes: what the reader should know about how it was measured.
-        versions: of the libraries the module ran on; what is true of a module may be mended in the next.
+        versions: versions of the libraries that the module ran on; the next ones may mend what is found here.
     """
 
     module: str

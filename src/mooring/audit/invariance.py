@@ -77,7 +77,7 @@ def _sizes(generator: torch.Generator) -> list[int]:
 
 
 def _interleave(generator: torch.Generator, sizes: list[int], trial: int) -> torch.Tensor:
-    """Return a shuffle of all nodes or, every other time, one exchange across a border: the slip that pads silently."""
+    """Return a shuffle of all nodes or, every other time, one swap across a border, which padding may not notice."""
     nodes = sum(sizes)
     if trial % 2 == 0:
         return torch.randperm(nodes, generator=generator)

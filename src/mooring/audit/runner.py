@@ -50,7 +50,7 @@ def audit(
     Args:
         module: an aggregation ``(x, index, dim_size=)``, a virtual node ``(x, batch)``, a layer
             ``(x, edge_index, batch)`` or a dense attention ``(x, mask)``; a function is allowed.
-        kind: ``"aggregation"``, ``"virtual_node"``, ``"layer"`` or ``"dense"``; by default told from the arguments.
+        kind: ``"aggregation"``, ``"virtual_node"``, ``"layer"`` or ``"dense"``; by default inferred from the arguments.
         channels: width of the node features the module takes.
         seed: seed of the random inputs.
         trials: random instances per measurement; costly measurements use fewer and say so.

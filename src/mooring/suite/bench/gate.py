@@ -19,7 +19,7 @@ class WrongResult(ValueError):
 
 
 def check_oracle(batch: Tensor) -> float:
-    """Compare write and read with slower ways on a batch, values and gradients; return the largest error.
+    """Compare write and read on a batch with slower code, values and gradients; return the largest error.
 
     The oracle takes a thinned copy of the batch, in which every graph keeps its share; the plain formula over all nodes
     at once takes the first nodes as they are. Both run on the device of the batch.

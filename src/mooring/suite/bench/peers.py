@@ -219,7 +219,7 @@ def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
 
 
 def _feature_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Performer has random features instead of slots; of queries and of keys, and of both again for the backward."""
+    """Performer has random features instead of slots: those of queries and keys, and both again for the backward."""
     width = setting.dim // setting.heads
     return 4 * graphs * largest * setting.heads * int(width * math.log(width))
 

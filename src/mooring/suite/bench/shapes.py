@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Shape:
-    """A named batch: how many nodes each graph has, and why it is here."""
+    """A named batch: how many nodes each graph has, and a line about it."""
 
     name: str
     about: str
