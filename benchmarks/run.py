@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results" / "bench")
     out = parser.parse_args().out
-    for sweep in ("none", "nodes", "slots"):
+    for sweep in ("peers", "nodes", "slots"):
         bench(console=Console(width=180), sweep=sweep, save=partial(write, out))
 
 

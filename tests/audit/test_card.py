@@ -1,10 +1,10 @@
 """Cards: read, stored, asserted on."""
 
-import io
 import json
+import subprocess
+import sys
 
 import pytest
-from rich.console import Console
 
 from audit.specimens import Crashes, IdentityAtFirst, SumReadout, WholeBatchMean, WithDropout
 from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, audit
@@ -44,15 +44,34 @@ def test_broken_invariants_are_named(leaky: Card) -> None:
         leaky.raise_for_broken()
 
 
-def test_render(leaky: Card) -> None:
+def test_a_card_is_plain_text_of_any_width(leaky: Card) -> None:
     for width in (60, 100):
-        console = Console(width=width, record=True, file=io.StringIO())
-        console.print(leaky.render())
-        text = console.export_text()
-        assert "WholeBatchMean" in text
-        assert "virtual node · 5 channels" in text
-        assert "…" not in text
+        text = leaky.render(width)
+        assert "WholeBatchMean · virtual node · 5 channels" in text
         assert "broken: batch_mates" in text
+        assert max(map(len, text.splitlines())) <= width
+    assert "batch mates      depends on the graphs beside it" in leaky.render()
+
+
+def test_broken_findings_stand_out(leaky: Card, good: Card) -> None:
+    marked = {leaky.findings[row].name for row, _ in leaky.to_table().alarms}
+    assert marked == {finding.name for finding in leaky.broken} >= {"batch_mates"}
+    assert not good.to_table().alarms
+    assert "no broken invariant" in good.render()
+
+
+WITHOUT_THE_SUITE = """
+import sys
+sys.modules.update(dict.fromkeys(("rich", "typer", "lightning", "matplotlib", "filelock", "safetensors"), None))
+from torch_geometric.nn import SumAggregation
+from mooring.audit import audit
+print(audit(SumAggregation(), channels=5, trials=1).render())
+"""
+
+
+def test_an_audit_needs_none_of_the_suite() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THE_SUITE], capture_output=True, text=True, check=True)
+    assert "counts: n recovered" in done.stdout
 
 
 def test_a_missing_finding_is_named(good: Card) -> None:
@@ -71,7 +90,7 @@ def test_dropout_is_off() -> None:
     assert not audit(WithDropout(), channels=5, trials=2)["permutation"].broken
 
 
-def test_zero_weights_are_woken_and_the_card_says_so() -> None:
+def test_zero_weights_are_randomised_and_the_card_says_so() -> None:
     card = audit(IdentityAtFirst(5), channels=5, trials=2)
     assert card["addressability"].value == 1
     assert card.notes == ("zero weights given random values: lin.weight",)

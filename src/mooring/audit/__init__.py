@@ -1,12 +1,10 @@
 """Measures any module: does it count, can it be addressed, is it invariant."""
 
 from mooring.audit.adapters import ADAPTERS, Adapter, adapt, detect_kind
-from mooring.audit.card import BrokenInvariantError, Card
-from mooring.audit.finding import Finding
+from mooring.audit.card import BrokenInvariantError, Card, Finding
+from mooring.audit.catalogue import parse_arguments, resolve
 from mooring.audit.markdown import cards_markdown
-from mooring.audit.measurements import MEASUREMENTS
-from mooring.audit.resolve import parse_arguments, resolve
-from mooring.audit.runner import audit, measure
+from mooring.audit.runner import MEASUREMENTS, audit, measure
 
 __all__ = [
     "ADAPTERS",

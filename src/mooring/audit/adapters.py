@@ -1,11 +1,13 @@
-"""One calling convention for aggregations, virtual nodes, layers and dense attention."""
+"""One calling convention for aggregations, virtual nodes, layers and dense attention: graphs in, rows out."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -13,11 +15,81 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import to_dense_batch
 
-from mooring.audit.finding import first_line
-from mooring.audit.graphs import GraphBatch, random_graph
-from mooring.audit.precision import TOLERANCE, default_dtype
+from mooring.audit.card import first_line
 
+# Orders of magnitude above rounding, and orders below the smallest effect seen in a broken module.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 PROBE_NODES = 5
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """Graphs in one batch, in PyG's flat layout.
+
+    Args:
+        x: node features.
+        index: graph id of every node, in any order.
+        edge_index: edges; only layers read them.
+        num_graphs: number of graphs, empty ones included.
+
+    Shapes:
+        x ``[nodes, channels]``, index ``[nodes]``, edge_index ``[2, edges]``.
+    """
+
+    x: Tensor
+    index: Tensor
+    edge_index: Tensor
+    num_graphs: int
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.x.size(0))
+
+    def with_features(self, x: Tensor) -> GraphBatch:
+        """Return the same graphs with other node features."""
+        return replace(self, x=x)
+
+    def permute(self, order: Tensor) -> GraphBatch:
+        """Return the same graphs with node ``order[i]`` moved to place ``i``."""
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.numel())
+        return GraphBatch(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
+
+    def replicate(self, times: int) -> GraphBatch:
+        """Return rX: one graph made of ``times`` disjoint copies of this one, the first copy first."""
+        assert self.num_graphs == 1, "only a single graph is replicated"
+        shift = torch.arange(times).repeat_interleave(self.edge_index.size(1)) * self.num_nodes
+        return single(self.x.repeat(times, 1), self.edge_index.repeat(1, times) + shift)
+
+
+def single(x: Tensor, edge_index: Tensor | None = None) -> GraphBatch:
+    """Return one graph; without ``edge_index`` its nodes are isolated."""
+    if edge_index is None:
+        edge_index = torch.empty(2, 0, dtype=torch.long)
+    return GraphBatch(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
+
+
+def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
+    """Return the graphs side by side in one batch, in the given order; graphs without nodes keep their id."""
+    index, edges, nodes, offset = [], [], 0, 0
+    for graph in graphs:
+        index.append(graph.index + offset)
+        edges.append(graph.edge_index + nodes)
+        nodes += graph.num_nodes
+        offset += graph.num_graphs
+    return GraphBatch(torch.cat([graph.x for graph in graphs]), torch.cat(index), torch.cat(edges, dim=1), offset)
+
+
+def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: float = 1.0) -> GraphBatch:
+    """Return one graph with normal features on a ring with a few random chords, every edge in both directions."""
+    x = scale * torch.randn(nodes, channels, generator=generator, dtype=torch.float64)
+    if nodes < 3:
+        return single(x)
+    start = torch.arange(nodes)
+    chords = torch.randint(nodes, (2, max(1, nodes // 3)), generator=generator)
+    chords = chords[:, chords[0] != chords[1]]
+    edges = torch.cat([torch.stack([start, (start + 1) % nodes]), chords], dim=1)
+    return single(x, torch.cat([edges, edges.flip(0)], dim=1))
 
 
 class OutputError(ValueError):
@@ -27,12 +99,12 @@ class OutputError(ValueError):
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, put in eval mode and cast, so that an audit changes nothing of the caller's.
+    The module is copied, put in eval mode and cast, so that the caller's own stays as it was.
 
     Args:
-        module: What is audited; a plain function is allowed.
-        channels: Width of the node features it takes.
-        dtype: Precision of the measurements.
+        module: what is audited; a plain function is allowed.
+        channels: width of the node features it takes.
+        dtype: precision of the measurements.
     """
 
     kind: ClassVar[str]
@@ -173,6 +245,32 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
                 f"audit: {type(module).__name__} raised on one graph of {PROBE_NODES} nodes with channels={channels}, "
                 f"called as {kind!r}: {first_line(refusal)}. Pass the channels= it was built with, or another kind=."
             ) from refusal
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Create tensors in ``dtype`` inside the block.
+
+    Some modules call ``torch.ones(...)`` in their forward pass and so mix the default precision into their input's.
+    Half precisions are left out: tensors made by factory functions stay in float32, as they do for a user.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype if dtype in TOLERANCE else torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def relative_difference(a: Tensor, b: Tensor) -> float:
+    """Return the largest absolute difference over the largest magnitude of ``b``; infinite where NaN is involved."""
+    if a.shape != b.shape:
+        return float("inf")
+    if a.numel() == 0:
+        return 0.0
+    difference = float((a - b).abs().max())
+    scale = max(float(b.abs().max()), 1e-30)
+    return difference / scale if difference == difference else float("inf")
 
 
 def _parameters(module: Callable[..., Any]) -> tuple[str, ...]:

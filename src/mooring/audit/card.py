@@ -1,23 +1,79 @@
-"""The result of an audit: every finding about one module, to read, to store and to assert on."""
+"""What an audit finds out about one module: findings, and the card that holds them, to read, store and assert on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch_geometric
-from rich.console import Group
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
 
-from mooring.audit.finding import Finding
+from mooring.table import Column, Table
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One measured property of a module.
+
+    Args:
+        name: the measurement, e.g. ``"replication"``.
+        verdict: the answer in a few words, e.g. ``"blind: f(rX) = f(X)"``.
+        value: the number behind the verdict; ``explanation`` says what it means.
+        worst_case: the instance on which the worst value was found, in words.
+        trials: how many instances were tried.
+        explanation: what was measured and against which tolerance.
+        broken: whether the module breaks an invariant that every module should keep. A limit, such as being blind to
+            copies, breaks none.
+        details: further numbers, JSON-able: singular values, errors by dtype, operation counts.
+    """
+
+    name: str
+    verdict: str
+    value: float | None
+    worst_case: str
+    trials: int
+    explanation: str
+    broken: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the finding as JSON-able values; numbers that JSON has no name for become null."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "value": _plain(self.value),
+            "worst_case": self.worst_case,
+            "trials": self.trials,
+            "explanation": self.explanation,
+            "broken": self.broken,
+            "details": _plain(dict(self.details)),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Finding:
+        """Rebuild a finding from :meth:`to_record`."""
+        return cls(**record)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception's message, or its type where it has none."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
 
 
 class BrokenInvariantError(AssertionError):
-    """A module does not keep an invariant that every module should."""
+    """A module breaks an invariant that every module should keep."""
 
 
 def _versions() -> dict[str, str]:
@@ -29,13 +85,13 @@ class Card:
     """Everything measured about one module.
 
     Args:
-        module: Its name.
-        kind: How it was called: ``aggregation``, ``virtual_node``, ``layer`` or ``dense``.
-        channels: Width of the features it was given.
-        findings: One finding per measurement, in the order they were made.
-        seed: Seed of the inputs; the same seed gives the same card.
-        notes: What the reader should know about how it was measured.
-        versions: Of the libraries the module ran on; what is true of a module may be mended in the next.
+        module: its name.
+        kind: how it was called: ``aggregation``, ``virtual_node``, ``layer`` or ``dense``.
+        channels: width of the features it was given.
+        findings: one finding per measurement, in the order they were made.
+        seed: seed of the inputs; the same seed gives the same card.
+        notes: what the reader should know about how it was measured.
+        versions: versions of the libraries that the module ran on; the next ones may mend what is found here.
     """
 
     module: str
@@ -110,24 +166,26 @@ class Card:
             versions=record["versions"],
         )
 
-    def render(self) -> Panel:
-        """Return the card as a panel for ``rich.print``."""
-        table = Table(box=None, padding=(0, 1), show_header=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(ratio=1)
-        table.add_column(justify="right", no_wrap=True)
-        for finding in self.findings:
-            value = "" if finding.value is None else f"{finding.value:.3g}"
-            mark = Text(finding.verdict, style="red" if finding.broken else "")
-            table.add_row(finding.name.replace("_", " "), mark, value)
-        called = Text(f"{self.kind.replace('_', ' ')} · {self.channels} channels", style="dim")
-        foot = [Text(note, style="dim") for note in self.notes]
-        end = (
-            "no broken invariant"
-            if not self.broken
-            else f"broken: {', '.join(finding.name for finding in self.broken)}"
+    def to_table(self) -> Table:
+        """Return the findings as a table, those that break an invariant marked."""
+        rows = tuple(
+            (
+                finding.name.replace("_", " "),
+                finding.verdict,
+                "" if finding.value is None else f"{finding.value:.3g}",
+            )
+            for finding in self.findings
         )
-        # Only the name stands in the border, where rich cuts what is too long; the rest wraps.
-        last = Text(end, style="red" if self.broken else "green")
-        border = "red" if self.broken else "green"
-        return Panel(Group(called, table, *foot, last), title=Text(self.module), border_style=border)
+        broken = ", ".join(finding.name for finding in self.broken)
+        return Table(
+            name=self.module,
+            title=f"{self.module} · {self.kind.replace('_', ' ')} · {self.channels} channels",
+            columns=(Column("finding", left=True), Column("verdict", left=True, wide=True), Column("value")),
+            rows=rows,
+            notes=(*self.notes, f"broken: {broken}" if broken else "no broken invariant"),
+            alarms=frozenset((place, 1) for place, finding in enumerate(self.findings) if finding.broken),
+        )
+
+    def render(self, width: int = 110) -> str:
+        """Return the card as plain text that fits a terminal of that width."""
+        return self.to_table().to_text(width)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mooring.audit.addressing import NODES
 from mooring.audit.card import Card
-from mooring.audit.measurements.addressability import NODES
-from mooring.audit.measurements.cost import LINEAR, QUADRATIC
+from mooring.audit.limits import LINEAR, QUADRATIC
+from mooring.table import Column, Table
 
 HEADER = """# Which virtual node do I need?
 
@@ -42,6 +43,9 @@ EXPLAINED = """
   graphs costs over its graphs alone.
 """
 
+# Columns of numbers, which are aligned on the right.
+NUMBERS = ("value", "trials")
+
 Question = tuple[str, Sequence[str], Sequence[str]]
 
 
@@ -51,9 +55,9 @@ def cards_markdown(
     """Return the page: the choice, the table, what is broken, and every finding.
 
     Args:
-        cards: The cards, in the order of the table.
-        origins: Where each module comes from, by the name on its card.
-        questions: Each a question, the names of the cards that answer it and the findings to quote from them.
+        cards: the cards, in the order of the table.
+        origins: where each module comes from, by the name on its card.
+        questions: each a question, the names of the cards that answer it and the findings to quote from them.
     """
     if not cards:
         raise ValueError("audit: a page needs at least one card; got none.")
@@ -179,6 +183,6 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2g}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def _table(titles: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
+    columns = tuple(Column(title, left=title not in NUMBERS) for title in titles)
+    return Table("", "", columns, tuple(rows)).to_markdown().rstrip("\n")

@@ -1,4 +1,4 @@
-"""Runs every measurement on one module."""
+"""Runs every measurement on one module; each is a function of (adapter, seed, trials) that returns a finding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,27 @@ import torch
 from torch import nn
 
 from mooring.audit.adapters import Adapter, adapt
-from mooring.audit.card import Card
-from mooring.audit.finding import Finding, first_line
-from mooring.audit.measurements import MEASUREMENTS, Measurement
+from mooring.audit.addressing import addressability, separability
+from mooring.audit.card import Card, Finding, first_line
+from mooring.audit.counting import replication
+from mooring.audit.invariance import batch_mates, empty_set, padding, permutation, unsorted_index
+from mooring.audit.limits import cost_growth, dtypes, numeric_range
+
+Measurement = Callable[[Adapter, int, int], Finding]
+
+MEASUREMENTS: dict[str, Measurement] = {
+    "replication": replication,
+    "addressability": addressability,
+    "separability": separability,
+    "permutation": permutation,
+    "unsorted_index": unsorted_index,
+    "batch_mates": batch_mates,
+    "padding": padding,
+    "empty_set": empty_set,
+    "numeric_range": numeric_range,
+    "dtypes": dtypes,
+    "cost_growth": cost_growth,
+}
 
 
 def audit(
@@ -30,13 +48,13 @@ def audit(
     norm uses its running statistics. A measurement in which the module raises is recorded as such; the others go on.
 
     Args:
-        module: An aggregation ``(x, index, dim_size=)``, a virtual node ``(x, batch)``, a layer
+        module: an aggregation ``(x, index, dim_size=)``, a virtual node ``(x, batch)``, a layer
             ``(x, edge_index, batch)`` or a dense attention ``(x, mask)``; a function is allowed.
-        kind: ``"aggregation"``, ``"virtual_node"``, ``"layer"`` or ``"dense"``; by default told from the arguments.
-        channels: Width of the node features the module takes.
-        seed: Seed of the random inputs.
-        trials: Random instances per measurement; costly measurements use fewer and say so.
-        name: Name on the card.
+        kind: ``"aggregation"``, ``"virtual_node"``, ``"layer"`` or ``"dense"``; by default inferred from the arguments.
+        channels: width of the node features the module takes.
+        seed: seed of the random inputs.
+        trials: random instances per measurement; costly measurements use fewer and say so.
+        name: name on the card.
 
     >>> from torch_geometric.nn import MeanAggregation
     >>> card = audit(MeanAggregation(), channels=3, trials=2)
@@ -49,7 +67,7 @@ def audit(
         # A foreign module's deprecation notices are not the audit's to raise, whatever filters are set.
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
-        notes = wake(adapter)
+        notes = randomise_zero_weights(adapter)
         if adapter.dtype != torch.float64:
             notes.append("measured in float32: the module refuses float64")
         findings = tuple(measure(measurement, adapter, seed, trials) for measurement in MEASUREMENTS)
@@ -58,7 +76,7 @@ def audit(
 
 def measure(name: str, adapter: Adapter, seed: int, trials: int) -> Finding:
     """Run one measurement; a module that raises in it is broken there, and the exception is the verdict."""
-    measurement: Measurement = MEASUREMENTS[name]
+    measurement = MEASUREMENTS[name]
     try:
         return measurement(adapter, seed, trials)
     except Exception as error:  # the module is foreign code: anything may come out of it
@@ -66,7 +84,7 @@ def measure(name: str, adapter: Adapter, seed: int, trials: int) -> Finding:
         return Finding(name, f"raises: {first_line(error)}", None, "none", trials, explanation, broken=True)
 
 
-def wake(adapter: Adapter) -> list[str]:
+def randomise_zero_weights(adapter: Adapter) -> list[str]:
     """Give weights that are all zero small random values, in the copy that is measured.
 
     A module initialised to the identity has zero weights in its last layer: at that point nothing travels, and every
@@ -75,11 +93,11 @@ def wake(adapter: Adapter) -> list[str]:
     if not isinstance(adapter.module, nn.Module):
         return []
     generator = torch.Generator().manual_seed(0)
-    woken = []
+    changed = []
     with torch.no_grad():
         for name, weight in adapter.module.named_parameters():
             if weight.dim() > 1 and weight.numel() and not bool(weight.any()):
                 noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
                 weight.copy_(noise / weight.size(-1) ** 0.5)
-                woken.append(name)
-    return [f"zero weights given random values: {', '.join(woken)}"] if woken else []
+                changed.append(name)
+    return [f"zero weights given random values: {', '.join(changed)}"] if changed else []

@@ -14,9 +14,9 @@ from typing import Any, TypedDict
 from typing_extensions import Unpack
 
 from mooring.audit.adapters import adapt
-from mooring.audit.finding import Finding
-from mooring.audit.measurements.cost import LINEAR
-from mooring.audit.runner import measure, wake
+from mooring.audit.card import Finding
+from mooring.audit.limits import LINEAR
+from mooring.audit.runner import measure, randomise_zero_weights
 
 __all__ = [
     "assert_addressable",
@@ -103,7 +103,7 @@ def _find(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
-        wake(adapter)
+        randomise_zero_weights(adapter)
         return measure(measurement, adapter, seed, trials)
 
 

@@ -178,7 +178,7 @@ def audit(
             fail(f"audit: --json {out} is a file, expected a folder for the records of all modules.", 2)
         broken = []
         for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
-            console.print(card.render())
+            console.print(FittedTable(card.to_table()))
             if out is not None:
                 write_record(out / f"{slug(card.module)}.json", card.to_record())
             broken += [f"{card.module} breaks {names(card)}"] if card.broken else []
@@ -195,7 +195,7 @@ def audit(
     else:
         module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
         card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
-    console.print(card.render())
+    console.print(FittedTable(card.to_table()))
     if out is not None:
         write_record(out, card.to_record())
     if card.broken:
@@ -207,16 +207,17 @@ def bench(
     shapes: Annotated[
         str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
     ] = "",
-    sweep: Annotated[str, typer.Option(help="none: peers; nodes, slots: vary the size; zoo: every module.")] = "none",
+    sweep: Annotated[str, typer.Option(help="peers; nodes, slots: vary the size; zoo: every module.")] = "peers",
     peers: Annotated[
         str, typer.Option(help=f"Comma-separated contestants beside the slots: {PEERS}, zoo.NAME; all that suit.")
     ] = "",
     threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
-    repeats: Annotated[int, typer.Option(help="Rounds of two timings; the smallest counts.")] = 7,
+    repeats: Annotated[int, typer.Option(help="Rounds of two timings; the minimum is reported.")] = 7,
     memory: Annotated[bool, typer.Option(help="Measure peak memory too.")] = True,
+    device: Annotated[str, typer.Option(help="cpu, or cuda where there is one.")] = "cpu",
     out: Annotated[Path | None, typer.Option("--json", help="Write the record.")] = None,
 ) -> None:
-    """Time slots against peers and against the bare matrix products, after the oracle has been met."""
+    """Time slots against peers and against the bare matrix products, after a comparison with the oracle."""
     from mooring.suite import bench as benching
 
     if out is not None:
@@ -229,6 +230,7 @@ def bench(
             console,
             sweep=sweep,  # type: ignore[arg-type]
             peers=parse_names(peers),
+            setting=benching.Setting(device=device),
             memory=memory,
             save=None if out is None else partial(write_record, out),
         )

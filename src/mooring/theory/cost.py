@@ -4,51 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from mooring.counter import OperationCounter
 from mooring.ops import read, write
 from mooring.theory.claim import Claim, Evidence, Series
-
-MATRIX_PRODUCTS = {"mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}
-"""Operator name to the position of its left factor."""
-
-
-class OperationCounter(TorchDispatchMode):
-    """Counts multiply-adds of matrix products and exponentials (one per node-slot pair) while it is entered.
-
-    Our operators are opaque to torch's own FlopCounterMode, which counts nothing inside them; this one steps into
-    their kernels.
-
-    Example:
-        >>> with OperationCounter() as counter:
-        ...     _ = torch.ones(3, 5) @ torch.ones(5, 7)
-        >>> counter.multiply_adds
-        105
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.multiply_adds = 0
-        self.pairs = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func.namespace == "mooring":
-            with self:
-                return func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **(kwargs or {}))
-        output = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        if name in MATRIX_PRODUCTS:
-            self.multiply_adds += output.numel() * args[MATRIX_PRODUCTS[name]].shape[-1]
-        elif name in ("exp", "exp_", "softmax", "_softmax"):
-            self.pairs += output.numel()
-        return output
-
 
 Layer = Callable[[Tensor, Tensor], Tensor]
 """Maps node features [n, d] and slot states [M, d] to node features [n, d]."""

@@ -62,7 +62,7 @@ class DenseAttention(GlobalModule):
     def gather(self, writers: Rows) -> Sources:
         padding = Padding(writers)
         log_weight = padding.pad(writers.log_weight, fill=float("-inf"))
-        stand_in = padding.someone() & ~padding.present
+        stand_in = padding.present_or_stand_in() & ~padding.present
         return Sources(padding.pad(self.locate(writers)), log_weight.masked_fill(stand_in, 0.0))
 
     def spread(self, readers: Rows, gathered: Sources) -> Tensor:

@@ -34,7 +34,7 @@ class InducedSetAttention(GlobalModule):
         copies = writers.copies(type(self).__name__)
         padding = Padding(copies)
         points = self.block.ind.expand(copies.num_graphs, -1, -1)
-        out: Tensor = self.block.mab1(points, padding.pad(self.locate(copies)), y_mask=padding.someone())
+        out: Tensor = self.block.mab1(points, padding.pad(self.locate(copies)), y_mask=padding.present_or_stand_in())
         return out
 
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:

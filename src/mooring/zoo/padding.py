@@ -40,8 +40,8 @@ class Padding:
         """The rows of a block, back in their own order."""
         return block[self.present].index_select(0, self.order.argsort())
 
-    def someone(self) -> Bool[Tensor, "graphs longest"]:
-        """``present``, with one row of zeros standing in where a graph has none, so that no softmax is empty."""
+    def present_or_stand_in(self) -> Bool[Tensor, "graphs longest"]:
+        """``present``, with one row of zeros standing in where a graph has no rows, so that no softmax is empty."""
         stand_in = torch.zeros_like(self.present)
         stand_in[:, 0] = ~self.present.any(dim=1)
         return self.present | stand_in

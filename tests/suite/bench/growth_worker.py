@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from mooring.suite.bench.peak import growth
+from mooring.suite.bench.measure import growth
 
 MEGABYTE = 2**20
 

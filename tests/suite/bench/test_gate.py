@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from mooring import ops
-from mooring.nn import SlotVirtualNode
-from mooring.ops import SlotState, layout
+from mooring.ops import SlotState
+from mooring.ops.tiles.layout import Layout
 from mooring.ops.write import write as right_write
-from mooring.suite.bench import WrongResult, bench, compare, stream
+from mooring.suite.bench import WrongResult, bench, compare
 from mooring.suite.bench.gate import MANY, check_oracle
 
 
@@ -42,20 +42,12 @@ def test_a_wrong_write_is_refused_before_the_clock_starts(
 def test_a_fault_of_large_graphs_only_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = torch.zeros(MANY, dtype=torch.long)
     assert check_oracle(batch) < 1e-10
-    cut = layout._cut
+    cut = Layout._cut
 
     def drop_the_last_tile(*arguments: Any) -> Any:
         found = list(cut(*arguments))
         return iter(found if len(found) == 1 else [*found[:-2], replace(found[-2], last=True)])
 
-    monkeypatch.setattr(layout, "_cut", drop_the_last_tile)
+    monkeypatch.setattr(Layout, "_cut", drop_the_last_tile)
     with pytest.raises(WrongResult):
         check_oracle(batch)
-
-
-def test_a_wrong_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, x = SlotVirtualNode(8, slots=3, heads=2, init_std=1.0), torch.randn(23, 8)
-    assert stream.check_stream(module, x, chunk=7) < 1e-10
-    monkeypatch.setattr(stream.ops, "merge", lambda *states: states[0])
-    with pytest.raises(WrongResult, match="the stream differs from all nodes at once"):
-        stream.check_stream(module, x, chunk=7)

@@ -2,6 +2,6 @@
 
 from mooring.suite.bench.gate import WrongResult
 from mooring.suite.bench.run import bench
-from mooring.suite.bench.setting import Setting
+from mooring.suite.bench.shapes import Setting
 
 __all__ = ["Setting", "WrongResult", "bench"]

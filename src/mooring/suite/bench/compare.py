@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -11,17 +13,18 @@ from torch import Tensor
 
 from mooring.suite.bench import floor
 from mooring.suite.bench.gate import check_oracle
-from mooring.suite.bench.measure import Timing, seconds, step
-from mooring.suite.bench.peak import extra_memory
+from mooring.suite.bench.measure import Timing, extra_memory, keep_freed_memory, run_in_new_process, seconds, step
 from mooring.suite.bench.peers import OURS, Forward, Peer, get_peer
-from mooring.suite.bench.setting import Setting
-from mooring.suite.bench.shapes import get_shape
+from mooring.suite.bench.shapes import Setting, get_shape
 
 Row = dict[str, Any]
 
+# What a sweep over sizes varies, one at a time.
+VARIED: dict[str, tuple[int, ...]] = {"slots": (4, 16, 64, 256), "heads": (1, 2, 4, 8), "dim": (64, 128, 256, 512)}
+
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
-    """One row for each contestant: times over the floor and over the slots, and how noisy the training's were."""
+    """One row per contestant: times over the floor and over the slots, and how noisy those of the training were."""
     batch = get_shape(shape).batch()
     # Memory first: once it has timed the peers, this process keeps as much as the largest of them needed.
     measured = [name for name in peers if memory and _has_memory(get_peer(name), batch, setting)]
@@ -31,25 +34,50 @@ def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, me
     for name in [floor.PRODUCTS, floor.COPY, *peers]:
         row: Row = {"shape": shape, "contestant": name}
         for kind, found in timings.items():
-            row[f"{kind}_over_floor"] = found[name].least / floor_seconds(found) if name in found else None
+            row[f"{kind}_over_floor"] = found[name].minimum / floor_seconds(found) if name in found else None
         for kind, found in timings.items():
-            row[f"{kind}_over_slots"] = found[name].least / found[OURS].least if name in found else None
+            row[f"{kind}_over_slots"] = found[name].minimum / found[OURS].minimum if name in found else None
         trained = timings["training"].get(name)
-        row["noise"] = trained.median / trained.least if trained else None
+        row["noise"] = trained.median / trained.minimum if trained else None
         row["extra_memory"] = extra.get(name)
         row["note"] = notes.get(name)
         rows.append(row)
     return rows
 
 
+def compare_sizes(shape: str, peers: Sequence[str], base: Setting, repeats: int) -> list[Row]:
+    """One row per setting around the base: the slots over their floor, and each peer over the slots."""
+    rows: list[Row] = []
+    batch = get_shape(shape).batch()
+    for setting in settings(base):
+        timings, _ = time_peers(batch, peers, setting, repeats)
+        row: Row = {"shape": shape, "slots": setting.slots, "heads": setting.heads, "dim": setting.dim}
+        row["order"] = "folded" if setting.folded else "projected"
+        for kind, found in timings.items():
+            row[f"{kind}_over_floor"] = found[OURS].minimum / floor_seconds(found)
+        for name in peers:
+            if name != OURS:
+                times = timings["training"]
+                row[f"{name}_over_slots"] = times[name].minimum / times[OURS].minimum if name in times else None
+        rows.append(row)
+    return rows
+
+
+def settings(base: Setting) -> list[Setting]:
+    """The base and its neighbours, each once: slots, heads and width are varied one at a time."""
+    around = [Setting(**asdict(base) | {field: value}) for field, values in VARIED.items() for value in values]
+    return list(dict.fromkeys([base, *around]))
+
+
 def time_peers(
     batch: Tensor, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
     """Times of ``forward`` and ``training`` by contestant, floor included, and why some are missing."""
+    batch = batch.to(setting.device)
     check_oracle(batch)
     torch.compiler.reset()  # compiled contestants of earlier shapes would use up the compiler's limit of variants
     num_graphs = int(batch[-1]) + 1
-    x = torch.randn(batch.numel(), setting.dim)
+    x = torch.randn(batch.numel(), setting.dim, device=setting.device)
     notes, passes = {}, {"forward": False, "training": True}
     functions: dict[str, dict[str, Callable[[], object]]] = {
         kind: dict(floor.contestants(batch.numel(), setting, backward=backward)) for kind, backward in passes.items()
@@ -59,23 +87,45 @@ def time_peers(
         notes[name] = _too_large(peer, batch, setting)
         if notes[name]:
             continue
-        module = peer.build(setting).to(peer.dtype).train()
+        module = peer.place(setting).train()
         forward = partial(_call, peer.call(module), batch, num_graphs)
         steps = {kind: step(forward, module, x.to(peer.dtype), backward=backward) for kind, backward in passes.items()}
         notes[name] = _refusal(peer, steps["forward"])
         if notes[name]:
             continue
-        notes[name] = peer.no_backward
+        notes[name] = peer.no_backward(setting.device)
         functions["forward"][name] = steps["forward"]
-        if not peer.no_backward:
+        if not notes[name]:
             functions["training"][name] = steps["training"]
-    timings = {kind: seconds(chosen, repeats) for kind, chosen in functions.items()}
+    timings = {kind: seconds(chosen, repeats, setting.device) for kind, chosen in functions.items()}
     return timings, {name: note for name, note in notes.items() if note}
 
 
-def floor_seconds(timings: dict[str, Timing]) -> float:
+def time_peers_in_new_process(
+    shape: str, peers: Sequence[str], setting: Setting, repeats: int
+) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
+    """As :func:`time_peers`, in a process that starts with an empty heap and has the threads of this one.
+
+    A process that keeps what it frees ends up with holes in which the next larger graph does not fit.
+    """
+    request = {"shape": shape, "peers": list(peers), "setting": asdict(setting), "repeats": repeats}
+    ((timings, notes),) = run_in_new_process(
+        "mooring.suite.bench.compare", "print_times", {**request, "threads": torch.get_num_threads()}
+    )
+    return {kind: {name: Timing(*one) for name, one in found.items()} for kind, found in timings.items()}, notes
+
+
+def print_times(request: Mapping[str, Any]) -> None:
+    """Time the peers of a request and print what was found."""
+    torch.set_num_threads(request["threads"])
+    keep_freed_memory()
+    batch, setting = get_shape(request["shape"]).batch(), Setting(**request["setting"])
+    print(json.dumps(time_peers(batch, request["peers"], setting, request["repeats"])))
+
+
+def floor_seconds(timings: Mapping[str, Timing]) -> float:
     """The floor: the bare products and one copy of the features."""
-    return timings[floor.PRODUCTS].least + timings[floor.COPY].least
+    return timings[floor.PRODUCTS].minimum + timings[floor.COPY].minimum
 
 
 def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor:
@@ -88,8 +138,8 @@ def _too_large(peer: Peer, batch: Tensor, setting: Setting) -> str:
 
 
 def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
-    """Whether the peak of a training call is the peer's own and can be had."""
-    return not (peer.compiled or peer.no_backward or _too_large(peer, batch, setting))
+    """Whether the peak of a training call can be measured and is the peer's own."""
+    return not (peer.compiled or peer.no_backward(setting.device) or _too_large(peer, batch, setting))
 
 
 def _refusal(peer: Peer, run: Callable[[], object]) -> str:

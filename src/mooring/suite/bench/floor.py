@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import torch
 
-from mooring.suite.bench.setting import Setting
+from mooring.suite.bench.shapes import Setting
 
 Run = Callable[[], None]
 PRODUCTS, COPY = "floor: products", "floor: copy"
 
 
 def contestants(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Run]:
-    """What the floor is the sum of, to be timed beside everything else."""
+    """The parts of the floor, to be timed beside everything else."""
     products = folded if setting.folded else projected
-    return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting.dim)}
+    return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting)}
 
 
 def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
@@ -24,9 +24,11 @@ def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
     Two for each of write and read forward, four for each backward, none recomputed. Outputs are allocated
     beforehand, so that nothing but the products is timed.
     """
-    x, table = torch.randn(num_nodes, setting.dim), torch.randn(setting.rows, setting.dim)
-    weights, scores = torch.rand(num_nodes, setting.rows), torch.empty(num_nodes, setting.rows)
-    wide, small = torch.empty(num_nodes, setting.dim), torch.empty(setting.rows, setting.dim)
+    of_nodes, of_slots, dim = (num_nodes, setting.rows), (setting.rows, setting.dim), setting.dim
+    with torch.device(setting.device):
+        x, table = torch.randn(num_nodes, dim), torch.randn(of_slots)
+        weights, scores = torch.rand(of_nodes), torch.empty(of_nodes)
+        wide, small = torch.empty(num_nodes, dim), torch.empty(of_slots)
 
     def score() -> None:
         torch.mm(x, table.t(), out=scores)
@@ -50,16 +52,19 @@ def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
 
 
 def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """The products where slots x heads is large: nodes are projected to keys, values and queries, then meet the slots.
+    """The products where slots x heads is large: nodes are projected to keys, values and queries before they meet the
+    slots.
 
     Backward, each product has two of its own size.
     """
     head_dim = setting.dim // setting.heads
-    x, weight = torch.randn(num_nodes, setting.dim), torch.randn(setting.dim, setting.dim)
-    wide = torch.empty(num_nodes, setting.dim)
-    nodes, slots = torch.randn(setting.heads, num_nodes, head_dim), torch.randn(setting.heads, head_dim, setting.slots)
-    scores = torch.empty(setting.heads, num_nodes, setting.slots)
-    context = torch.empty(setting.heads, num_nodes, head_dim)
+    with torch.device(setting.device):
+        x, weight = torch.randn(num_nodes, setting.dim), torch.randn(setting.dim, setting.dim)
+        wide = torch.empty(num_nodes, setting.dim)
+        nodes = torch.randn(setting.heads, num_nodes, head_dim)
+        slots = torch.randn(setting.heads, head_dim, setting.slots)
+        scores = torch.empty(setting.heads, num_nodes, setting.slots)
+        context = torch.empty(setting.heads, num_nodes, head_dim)
 
     def run() -> None:
         for _ in range(3 if backward else 1):
@@ -72,9 +77,10 @@ def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
     return run
 
 
-def copy(num_nodes: int, dim: int) -> Run:
+def copy(num_nodes: int, setting: Setting) -> Run:
     """One pass over the features."""
-    x, out = torch.randn(num_nodes, dim), torch.empty(num_nodes, dim)
+    with torch.device(setting.device):
+        x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
 
     def run() -> None:
         out.copy_(x)

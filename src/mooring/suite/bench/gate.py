@@ -1,4 +1,4 @@
-"""No timing of a wrong result: the fast path meets the oracle on every shape before the clock starts."""
+"""No wrong result is timed: the fast path is compared with the oracle on every shape before the clock starts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class WrongResult(ValueError):
 
 
 def check_oracle(batch: Tensor) -> float:
-    """Compare write and read with slower ways on a batch, values and gradients; return the largest error.
+    """Compare write and read on a batch with slower code, values and gradients; return the largest error.
 
-    A thinned copy of the batch, which keeps every graph's share, meets the oracle; its first nodes, as they are, meet
-    the plain formula over all nodes at once.
+    The oracle takes a thinned copy of the batch, in which every graph keeps its share; the plain formula over all nodes
+    at once takes the first nodes as they are. Both run on the device of the batch.
     """
     thinned = batch[:: max(batch.numel() // FEW, 1)].unique(return_inverse=True)[1]
     error = max(_compare(thinned, reference), _compare(batch[:MANY], _Plain))
@@ -58,9 +58,10 @@ class _Plain:
 
 def _compare(index: Tensor, slow: object) -> float:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(index.numel(), 1, DIM, dtype=torch.float64, generator=generator)
-    query = torch.randn(SLOTS, HEADS, DIM, dtype=torch.float64, generator=generator)
-    slope = torch.randn(int(index.max()) + 1, SLOTS, HEADS, DIM, dtype=torch.float64, generator=generator)
+    shapes = (index.numel(), 1, DIM), (SLOTS, HEADS, DIM), (int(index.max()) + 1, SLOTS, HEADS, DIM)
+    x, query, slope = (
+        torch.randn(shape, dtype=torch.float64, generator=generator).to(index.device) for shape in shapes
+    )
     results = []
     for module in (ops, slow):
         inputs = [x.clone().requires_grad_(), query.clone().requires_grad_()]

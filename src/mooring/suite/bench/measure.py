@@ -1,56 +1,81 @@
-"""Time of one call."""
+"""Time and peak memory of a call, in this process or in one of its own."""
 
 from __future__ import annotations
 
+import ctypes
+import json
+import os
+import platform
+import resource
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mooring.suite.bench.peers import get_peer
+from mooring.suite.bench.shapes import Setting, get_shape
+
 # A contestant whose first call takes this many seconds is timed in one round only: its ratio needs no second digit.
 PATIENCE = 4.0
+# Names of glibc's mallopt(3).
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+NEVER = -1
+# What Linux knows about this process, and where its peak can be reset.
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Timing(NamedTuple):
-    """The least time counts, since noise only adds; the median over it says how noisy the machine was."""
+    """Seconds of one call. The minimum is reported, since noise only adds; median over minimum is the noise."""
 
-    least: float
+    minimum: float
     median: float
 
 
-def seconds(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
+def seconds(functions: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu") -> dict[str, Timing]:
     """Time the functions; rounds take turns, so that a noisy moment hits all of them alike.
 
     A turn is two calls: the second one finds the memory that the first one needed. The very first call of each is not
-    counted, since it fetches its memory from the system.
+    counted, since it fetches its memory from the system. The clock stops when the device has finished.
     """
-    rounds = {name: repeats if _seconds(function) < PATIENCE else 1 for name, function in functions.items()}
+    rounds = {name: repeats if _seconds(function, device) < PATIENCE else 1 for name, function in functions.items()}
     times: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(repeats):
         for name, function in functions.items():
             if turn < rounds[name]:
-                times[name] += [_seconds(function), _seconds(function)]
+                times[name] += [_seconds(function, device), _seconds(function, device)]
     return {name: Timing(min(values), statistics.median(values)) for name, values in times.items()}
 
 
-def _seconds(function: Callable[[], object]) -> float:
+def _seconds(function: Callable[[], object], device: str) -> float:
+    synchronise(device)
     start = time.perf_counter()
     function()
+    synchronise(device)
     return time.perf_counter() - start
 
 
+def synchronise(device: str) -> None:
+    """Wait until the device has done what it was asked to; a CPU already has."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
-    """One training step's share, forward and backward to parameters and input, or a forward without gradients."""
+    """Forward and backward to parameters and input, as in a training step, or a forward without gradients."""
     slope: list[Tensor] = []
 
     def with_gradients() -> None:
         module.zero_grad(set_to_none=True)
         leaf = x.detach().requires_grad_()
         out = forward(leaf)
-        if not slope:  # what a caller hands to the backward is the caller's, in time and in memory
+        if not slope:  # the gradient that the backward starts from is the caller's, in time and in memory
             slope.append(torch.ones_like(out))
         out.backward(slope[0])
 
@@ -59,3 +84,117 @@ def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, b
             forward(x)
 
     return with_gradients if backward else without_gradients
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep what it frees, as a caching allocator does; False where the C library cannot.
+
+    Otherwise a tensor of half a gigabyte is given back after every pass and fetched again, page by page, before the
+    next: on a virtual machine that can take longer than the pass, and differs from moment to moment.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    libc = ctypes.CDLL(None)
+    # All blocks from the heap, whose end is never cut.
+    return bool(libc.mallopt(M_MMAP_MAX, 0)) and bool(libc.mallopt(M_TRIM_THRESHOLD, NEVER))
+
+
+def run_in_new_process(
+    module: str, function: str, request: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> list[Any]:
+    """Call ``module.function(request)`` in a new process and return what it prints, one JSON value per line.
+
+    Raises:
+        RuntimeError: the process failed.
+    """
+    code = f"import json, sys; from {module} import {function}; {function}(json.loads(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(request)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+    if done.returncode:
+        why = " (killed, probably out of memory)" if done.returncode == -9 else ""
+        raise RuntimeError(f"bench: {module}.{function} ended with {done.returncode}{why}: {done.stderr[-500:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def extra_memory(peers: Sequence[str], shape: str, setting: Setting) -> dict[str, float]:
+    """Extra peak memory of a forward and backward by peer, in multiples of input + output + input gradient.
+
+    Extra is what the call adds to what its caller holds, the input and the gradient of the output. So output and
+    input gradient alone, the least there can be, are two thirds.
+    """
+    # Blocks above a megabyte go straight back to the system when freed, so that none is reused unseen.
+    environment = {"OMP_NUM_THREADS": "1"} | dict.fromkeys(
+        ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**20)
+    )
+    request = {"peers": list(peers), "shape": shape, "setting": asdict(setting)}
+    found = run_in_new_process("mooring.suite.bench.measure", "print_memory", request, environment)
+    return {peer: one["extra"] / one["tensors"] for peer, one in zip(peers, found, strict=True)}
+
+
+def print_memory(request: Mapping[str, Any]) -> None:
+    """Print the memory of each peer. Each is measured in a fork, so that nothing of one is left for the next."""
+    torch.set_num_threads(1)  # before any work: a process with threads must not fork
+    setting = Setting(**request["setting"])
+    for name in request["peers"]:
+        child = os.fork()
+        if child == 0:
+            print(json.dumps(_peak_memory(name, request["shape"], setting)), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise SystemExit(f"{name!r} on {request['shape']}: its process ended with status {status}")
+
+
+def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
+    peer = get_peer(name)
+    module = peer.place(setting)
+    forward = peer.call(module)
+    batch = get_shape(shape).batch().to(setting.device)
+    num_graphs, num_nodes = int(batch[-1]) + 1, batch.numel()
+    few = batch[: min(num_nodes, 1000)]
+    x = torch.randn(num_nodes, setting.dim, dtype=peer.dtype, device=setting.device)
+
+    # Code, thread pools and parameter gradients do not belong to the call; nor does what the caller holds.
+    step(lambda part: forward(part, few, num_graphs), module, x[: few.numel()], backward=True)()
+    slope = torch.ones(peer.output_rows(num_nodes, num_graphs), setting.dim, dtype=peer.dtype, device=setting.device)
+
+    def run() -> None:
+        forward(x.requires_grad_(), batch, num_graphs).backward(slope)
+
+    extra = growth(run, setting.device)
+    size = peer.dtype.itemsize * setting.dim
+    return {"extra": extra, "tensors": (2 * num_nodes + slope.size(0)) * size}
+
+
+def growth(run: Callable[[], object], device: str = "cpu") -> int:
+    """Bytes by which memory rises at most while ``run`` runs: what torch allocates on a GPU, else resident memory.
+
+    ``ru_maxrss`` alone would not do: a process inherits it from the one that started it, and it never falls. Linux
+    keeps a mark for each address space that can be put back; elsewhere the inherited one is all there is.
+    """
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        allocated = torch.cuda.memory_allocated()
+        run()
+        return torch.cuda.max_memory_allocated() - allocated
+    if not CLEAR.exists():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run()
+        unit = 1 if sys.platform == "darwin" else 1024
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
+    CLEAR.write_text("5")
+    before = _status("VmRSS")
+    run()
+    return _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"no {field} in {STATUS}")

@@ -1,36 +1,44 @@
-"""Cost against the number of nodes of one graph, in memory and from a memory map."""
+"""Cost against the number of nodes of one graph, in memory and streamed from a memory map.
+
+A stream is one pass over the file to write and one to read, a chunk at a time.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from mooring import ops
 from mooring.nn import SlotVirtualNode
-from mooring.suite.bench.apart import time_peers_apart
-from mooring.suite.bench.compare import Row, floor_seconds
-from mooring.suite.bench.measure import Timing, seconds
-from mooring.suite.bench.peak import extra_memory
+from mooring.suite.bench.compare import Row, floor_seconds, time_peers_in_new_process
+from mooring.suite.bench.gate import TOLERANCE, WrongResult
+from mooring.suite.bench.measure import Timing, extra_memory, seconds
 from mooring.suite.bench.peers import OURS
-from mooring.suite.bench.setting import Setting
-from mooring.suite.bench.stream import check_stream, forward_stream, memory_map
+from mooring.suite.bench.shapes import Setting
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 2_000_000, 10_000_000)
 PEERS_BY_SIZE = (OURS, "write + read", "ISAB", "GPSConv multihead")
-# Beyond this a graph stays on disk. Below the other one, memory is lost in the noise of the process.
+# Above the first a graph stays on disk; below the second its memory is lost in the noise of the process.
 MOST_IN_MEMORY, LEAST_FOR_MEMORY = 2_000_000, 100_000
 # Everything is a multiple of the slots at this size, where fixed costs no longer show.
 UNIT = 100_000
 MAPPED = "slots, memory map"
+# Nodes of one chunk of a stream.
+CHUNK = 65_536
+
+Chunks = Callable[[], Iterator[Tensor]]
 
 
-def nodes_sweep(
+def compare_nodes(
     sizes: Sequence[int], peers: Sequence[str], setting: Setting, repeats: int, memory: bool
 ) -> Iterator[tuple[list[Row], list[dict[str, Any]]]]:
-    """Rows of time a node and memory, and the panels of their plot; after every size, all that was measured so far."""
+    """Rows of time per node and memory, and the panels of their plot: after every size, all that was measured."""
     unit = min(sizes, key=lambda size: abs(size - UNIT))
     found: dict[tuple[int, str, str], float] = {}
     rows: list[Row] = []
@@ -38,11 +46,14 @@ def nodes_sweep(
         notes: dict[str, str] = {}
         timings: dict[str, dict[str, Timing]] = {"forward": {}, "training": {}}
         if size <= MOST_IN_MEMORY:
-            timings, notes = time_peers_apart(f"1x{size}", peers, setting, repeats)
+            timings, notes = time_peers_in_new_process(f"1x{size}", peers, setting, repeats)
         mapped = _mapped(size, setting, repeats)
         for kind, times in timings.items():
             for name in [*peers, MAPPED]:
-                time = mapped if name == MAPPED and kind == "forward" else times[name].least if name in times else None
+                if name == MAPPED:
+                    time = mapped if kind == "forward" else None
+                else:
+                    time = times[name].minimum if name in times else None
                 if time is None and not notes.get(name):
                     continue
                 if time is not None:
@@ -59,22 +70,23 @@ def nodes_sweep(
                     }
                 )
         if (unit, OURS, "training") in found:
-            yield _by_node(rows, found, unit), _panels(sizes, [*peers, MAPPED], found, unit)
+            yield _per_node(rows, found, unit), _panels(sizes, [*peers, MAPPED], found, unit)
 
 
-def _by_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
-    """The rows with their time a node, as a multiple of the slots' at ``unit`` nodes."""
+def _per_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
+    """The rows with their time per node, as a multiple of that of the slots at ``unit`` nodes."""
     for row in rows:
         key = (row["nodes"], row["contestant"], row["pass"])
         base = (unit, row["contestant"] if row["contestant"] == MAPPED else OURS, row["pass"])
-        row["time_a_node"] = found[key] / row["nodes"] / (found[base] / unit) if key in found else None
+        row["time_per_node"] = found[key] / row["nodes"] / (found[base] / unit) if key in found else None
     return rows
 
 
 def _mapped(size: int, setting: Setting, repeats: int) -> float:
-    """Least time of a forward over features on disk."""
+    """Minimum time of a forward over features on disk."""
     module = SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
-    check_stream(module, torch.randn(1009, setting.dim), chunk=307)
+    module = module.to(setting.device)
+    check_stream(module, torch.randn(1009, setting.dim, device=setting.device), chunk=307)
     module = module.float().eval()
 
     def run() -> None:
@@ -82,14 +94,14 @@ def _mapped(size: int, setting: Setting, repeats: int) -> float:
             pass
 
     with tempfile.TemporaryDirectory() as folder:
-        chunks = memory_map(Path(folder) / "features.npy", size, setting.dim)
-        return seconds({MAPPED: run}, min(repeats, 3))[MAPPED].least
+        chunks = memory_map(Path(folder) / "features.npy", size, setting.dim, setting.device)
+        return seconds({MAPPED: run}, min(repeats, 3), setting.device)[MAPPED].minimum
 
 
 def _panels(
     sizes: Sequence[int], names: Sequence[str], found: dict[tuple[int, str, str], float], unit: int
 ) -> list[dict[str, Any]]:
-    """Time against nodes, both passes; and time a node, flat where the cost is linear."""
+    """Time against nodes, both passes; and time per node, flat where the cost is linear."""
     base = found[unit, OURS, "training"]
     lines: list[dict[str, Any]] = []
     for name in names:
@@ -97,7 +109,7 @@ def _panels(
             y = [found[size, name, kind] / base if (size, name, kind) in found else None for size in sizes]
             if any(value is not None for value in y) and (kind == "training" or name in (OURS, MAPPED)):
                 lines.append({"label": f"{name}, {words}", "y": y})
-    a_node = [
+    per_node = [
         {**line, "y": [None if y is None else y * unit / size for y, size in zip(line["y"], sizes, strict=True)]}
         for line in lines
     ]
@@ -105,5 +117,48 @@ def _panels(
     common = {"x": list(sizes), "xlabel": "nodes", "log": "xy"}
     return [
         {**common, "lines": lines, "ylabel": "time", "title": f"Time of one graph ({of})"},
-        {**common, "lines": a_node, "ylabel": "time a node", "title": f"Time a node ({of})"},
+        {**common, "lines": per_node, "ylabel": "time per node", "title": f"Time per node ({of})"},
     ]
+
+
+def memory_map(path: Path, num_nodes: int, dim: int, device: str = "cpu") -> Chunks:
+    """Write random features to a file; return passes over it, in chunks that are read when they are asked for."""
+    features = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(num_nodes, dim))
+    generator = torch.Generator().manual_seed(0)
+    block = torch.randn(min(CHUNK, num_nodes), dim, generator=generator).numpy()
+    for start in range(0, num_nodes, CHUNK):
+        features[start : start + CHUNK] = block[: num_nodes - start]
+    features.flush()
+
+    def chunks() -> Iterator[Tensor]:
+        # Copy on write: torch wants memory it may write to, and nothing here does.
+        mapped = np.load(path, mmap_mode="c")
+        for start in range(0, num_nodes, CHUNK):
+            yield torch.from_numpy(mapped[start : start + CHUNK]).to(device)
+
+    return chunks
+
+
+@torch.no_grad()
+def forward_stream(module: SlotVirtualNode, chunks: Chunks) -> Iterator[Tensor]:
+    """The new features, chunk by chunk; equal to ``module(x)`` on all of them at once."""
+    state = None
+    for x in chunks():
+        written = module.write(x)
+        state = written if state is None else ops.merge(state, written)
+    assert state is not None, "no nodes"
+    memory = module.update(state, module.write.slot)
+    assert module.read is not None, "a memory that nodes read"
+    for x in chunks():
+        yield module.integrate(x, module.read(x, memory), memory)
+
+
+def check_stream(module: SlotVirtualNode, x: Tensor, chunk: int) -> float:
+    """Compare the stream over chunks with all nodes at once, in float64; return the error."""
+    module, x = module.double(), x.double()
+    with torch.no_grad():
+        whole = module(x)
+    error = float((torch.cat(list(forward_stream(module, lambda: iter(x.split(chunk))))) - whole).abs().max())
+    if not error <= TOLERANCE:
+        raise WrongResult(f"bench: the stream differs from all nodes at once by {error:.3g}. Nothing was timed.")
+    return error

@@ -14,21 +14,109 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import SetTransformerAggregation
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch_geometric.nn import GPSConv, SetTransformerAggregation
 from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
-from mooring import zoo
+from mooring import ops, zoo
 from mooring.nn import SlotVirtualNode, VirtualNode
-from mooring.suite.bench.modules import DenseAttention, FlexSlots, ProjectedSlots, WriteRead
-from mooring.suite.bench.setting import Setting
+from mooring.suite.bench.shapes import Setting
 
 Forward = Callable[[Tensor, Tensor, int], Tensor]
 
-# Scores and feature numbers a peer that holds them may have; beyond that a shape is left out for it, and the record
-# says so.
+# The most scores and feature numbers that a peer may hold at once; a larger shape is left out, and the record says so.
 MOST_SCORES, MOST_NUMBERS = 400_000_000, 150_000_000
 FLEX_BACKWARD = "flex_attention has no backward on CPU"
+
+
+class WriteRead(nn.Module):
+    """Our two ops alone, with slot tables as a memory would compute them: the operations that the floor bounds."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        shape = (setting.slots, setting.heads, setting.dim)
+        self.query, self.key = (nn.Parameter(torch.randn(shape) / setting.dim**0.5) for _ in range(2))
+
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        x = x.unsqueeze(1)
+        state = ops.write(self.query, x, x, batch, num_graphs=num_graphs)
+        return ops.read(x, self.key, state.content, batch, sum_heads=True).squeeze(1)
+
+
+class ProjectedSlots(nn.Module):
+    """The textbook order: project every node to keys and values, pad, call scaled_dot_product_attention twice."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        dim = setting.dim
+        self.heads = setting.heads
+        self.slots = nn.Parameter(torch.randn(setting.slots, dim))
+        self.write_key_value, self.read_query = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
+        self.write_query, self.read_key_value = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+        self.write_out, self.read_out = nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        key, value = (self.split(part) for part in self.write_key_value(x).chunk(2, dim=-1))
+        query = self.split(self.write_query(self.slots)).expand(x.size(0), -1, -1, -1)
+        written = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None])
+        memory = self.slots + self.write_out(written.transpose(1, 2).flatten(2))
+        key, value = (self.split(part) for part in self.read_key_value(memory).chunk(2, dim=-1))
+        read = nn.functional.scaled_dot_product_attention(self.split(self.read_query(x)), key, value)
+        return x + self.read_out(read.transpose(1, 2).flatten(2))
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+
+
+class FlexSlots(ProjectedSlots):
+    """The same without padding: all graphs in one row, kept apart by flex_attention's block masks.
+
+    The masks depend on the batch only and are made once, since layers share them.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.attention = torch.compile(flex_attention, dynamic=False)
+        self.masks: tuple[BlockMask, BlockMask] | None = None
+
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:  # type: ignore[override]
+        if self.masks is None:
+            self.masks = self._masks(batch, num_graphs)
+        x = x.unsqueeze(0)
+        key, value = (self.split(part) for part in self.write_key_value(x).chunk(2, dim=-1))
+        query = self.split(self.write_query(self.slots.repeat(num_graphs, 1)).unsqueeze(0))
+        written = self.attention(query, key, value, block_mask=self.masks[0])
+        memory = self.slots.repeat(num_graphs, 1) + self.write_out(written.transpose(1, 2).flatten(2))
+        key, value = (self.split(part) for part in self.read_key_value(memory).chunk(2, dim=-1))
+        read = self.attention(self.split(self.read_query(x)), key, value, block_mask=self.masks[1])
+        return (x + self.read_out(read.transpose(1, 2).flatten(2))).squeeze(0)
+
+    def _masks(self, batch: Tensor, num_graphs: int) -> tuple[BlockMask, BlockMask]:
+        slots, nodes = self.slots.size(0), batch.numel()
+
+        def slot_sees(b: Tensor, h: Tensor, slot: Tensor, node: Tensor) -> Tensor:
+            return slot // slots == batch[node]
+
+        def node_sees(b: Tensor, h: Tensor, node: Tensor, slot: Tensor) -> Tensor:
+            return slot // slots == batch[node]
+
+        rows = num_graphs * slots
+        return (
+            create_block_mask(slot_sees, None, None, rows, nodes, device=batch.device),
+            create_block_mask(node_sees, None, None, nodes, rows, device=batch.device),
+        )
+
+
+class DenseAttention(nn.Module):
+    """GPSConv's global half alone, without a local layer: dense attention over all pairs of nodes."""
+
+    def __init__(self, setting: Setting, kind: str) -> None:
+        super().__init__()
+        self.conv = GPSConv(setting.dim, conv=None, heads=setting.heads, norm=None, attn_type=kind)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        return self.conv(x, torch.empty(2, 0, dtype=torch.long, device=x.device), batch)
 
 
 @dataclass(frozen=True)
@@ -41,9 +129,9 @@ class Peer:
         scores: ``(largest graph, graphs, setting)`` -> number of attention scores held at once, for peers that hold
             them.
         dtype: of the features and the parameters.
-        compiled: made by a compiler, whose own memory would be measured along.
-        no_backward: why it can only be timed forward.
-        readout: gives one row a graph and not a node.
+        compiled: made by a compiler, whose own memory would be measured too.
+        no_cpu_backward: why only its forward can be timed on a CPU.
+        readout: gives one row per graph, not per node.
     """
 
     name: str
@@ -52,13 +140,21 @@ class Peer:
     scores: Callable[[int, int, Setting], int] | None = None
     dtype: torch.dtype = torch.float32
     compiled: bool = False
-    no_backward: str = ""
+    no_cpu_backward: str = ""
     readout: bool = False
 
     @property
     def slug(self) -> str:
         """The name as it is typed: lower case, and dashes between its words."""
         return "-".join(re.findall(r"[a-z0-9]+", self.name.lower()))
+
+    def place(self, setting: Setting) -> nn.Module:
+        """Build the module on the device of the setting, in the precision of the peer."""
+        return self.build(setting).to(device=setting.device, dtype=self.dtype)
+
+    def no_backward(self, device: str) -> str:
+        """Why only the forward can be timed, or nothing."""
+        return self.no_cpu_backward if device == "cpu" else ""
 
     def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
         """Why a shape is left out, or nothing."""
@@ -123,7 +219,7 @@ def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
 
 
 def _feature_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Performer has random features instead of slots; of queries and of keys, and of both again for the backward."""
+    """Performer has random features instead of slots: those of queries and keys, and both again for the backward."""
     width = setting.dim // setting.heads
     return 4 * graphs * largest * setting.heads * int(width * math.log(width))
 
@@ -145,7 +241,7 @@ PEERS = {
         Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
         Peer("ISAB", _isab, _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
-        Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_backward=FLEX_BACKWARD),
+        Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_cpu_backward=FLEX_BACKWARD),
         Peer("SetTransformer", _set_transformer, _readout, _pair_scores, readout=True),
         Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
         Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _feature_scores),

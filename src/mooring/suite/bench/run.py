@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from rich.console import Console
 
-from mooring.suite.bench.allocator import keep_freed_memory
-from mooring.suite.bench.compare import compare
-from mooring.suite.bench.nodes import PEERS_BY_SIZE, SIZES, nodes_sweep
+from mooring.suite.bench.compare import compare, compare_sizes
+from mooring.suite.bench.measure import keep_freed_memory
+from mooring.suite.bench.nodes import PEERS_BY_SIZE, SIZES, compare_nodes
 from mooring.suite.bench.peers import OURS, PEERS, get_peer, zoo_peers
-from mooring.suite.bench.setting import Setting
-from mooring.suite.bench.shapes import SHAPES, get_shape
-from mooring.suite.bench.sizes import sizes_sweep
+from mooring.suite.bench.shapes import SHAPES, Setting, get_shape
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table
 
-Sweep = Literal["none", "nodes", "slots", "zoo"]
+Sweep = Literal["peers", "nodes", "slots", "zoo"]
 
-ABOUT = {
-    "none": ("peers", "Slots against peers: time over the bare products, and over the slots"),
-    "nodes": ("nodes", "Cost against the number of nodes of one graph"),
-    "slots": ("slots", "Cost against slots, heads and width"),
-    "zoo": ("zoo", "Every module of the zoo on one graph"),
+TITLES = {
+    "peers": "Slots against peers: time over the bare products, and over the slots",
+    "nodes": "Cost against the number of nodes of one graph",
+    "slots": "Cost against slots, heads and width",
+    "zoo": "Every module of the zoo on one graph",
 }
 # Shapes where none are asked for; a sweep over nodes has its own.
-USUAL = {"none": tuple(SHAPES), "slots": ("medium",), "zoo": ("1x200", "1x2000", "1x20000")}
+USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "zoo": ("1x200", "1x2000", "1x20000")}
 CAPTION = (
-    "Ratios of least times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
+    "Ratios of minimum times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
     "the bare matrix products and one copy of the features. Extra memory is what a training call adds to the input and "
     "output gradient its caller holds, over the size of input, output and input gradient."
 )
@@ -45,59 +44,57 @@ def bench(
     repeats: int = 7,
     console: Console | None = None,
     *,
-    sweep: Sweep = "none",
+    sweep: Sweep = "peers",
     peers: Sequence[str] = (),
     sizes: Sequence[int] = SIZES,
     setting: Setting | None = None,
     memory: bool = True,
     save: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Time contestants in one run, after the oracle has been met; return a record of ratios.
+    """Compare the ops with the oracle, then time contestants in one run; return a record of ratios.
 
-    The process keeps what it frees from then on, see :func:`~mooring.suite.bench.allocator.keep_freed_memory`.
+    The process keeps what it frees from then on, see :func:`~mooring.suite.bench.measure.keep_freed_memory`.
 
     Args:
-        shapes: names of :data:`~mooring.suite.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``; all by default, and
-            ``medium`` for a sweep over slots, one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
+        shapes: names of :data:`~mooring.suite.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``. By default all;
+            ``medium`` for a sweep over slots; one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
             has shapes of its own.
         threads: threads of every contestant.
-        repeats: rounds, of two calls each; the least time of each contestant counts.
+        repeats: rounds, of two calls each; the minimum is reported.
         console: where the table goes.
-        sweep: ``none`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
+        sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``zoo`` compares all its modules.
-        peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; a choice that
-            suits the sweep by default.
+        peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
+            those that suit the sweep.
         sizes: numbers of nodes of that sweep.
-        setting: width, slots and heads; the base that a sweep over slots varies.
-        memory: also measure peak memory, which starts a process for each contestant.
+        setting: width, slots, heads and device; the base that a sweep over slots varies.
+        memory: also measure peak memory, each contestant in a process of its own.
         save: given the record so far after each shape, so that a kill loses nothing that was measured.
 
     Raises:
         WrongResult: the ops do not meet the oracle; nothing was timed.
     """
-    if sweep not in ABOUT:
-        close = get_close_matches(sweep, ABOUT, n=1)
-        guess = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected none, nodes, slots or zoo.")
+    sweep = _check_sweep(sweep)
     for name, number in (("threads", threads), ("repeats", repeats)):
         if number < 1:
             raise ValueError(f"bench: {name}={number}, expected 1 or more.")
     for shape in shapes:
         get_shape(shape)
-    default = {"none": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
-    chosen = list(dict.fromkeys([OURS, *(get_peer(name).name for name in peers or default)]))
     setting = setting or Setting()
+    if setting.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("bench: device 'cuda' was asked for, but torch finds no CUDA device here. Use 'cpu'.")
+    default = {"peers": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
+    chosen = list(dict.fromkeys([OURS, *(get_peer(name).name for name in peers or default)]))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     keep_freed_memory()
-    name, title = ABOUT[sweep]
     record: dict[str, Any] = {
         "schema": 1,
         "kind": "bench",
-        "name": name,
-        "title": title,
+        "name": sweep,
+        "title": TITLES[sweep],
         "caption": CAPTION,
-        "machine": f"{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}",
+        "machine": _machine(setting.device, threads),
         "settings": {**vars(setting), "threads": threads, "repeats": repeats},
         "versions": {package: version(package) for package in ("mooring", "torch", "torch_geometric")},
         "shapes": {},
@@ -106,12 +103,12 @@ def bench(
     }
     try:
         if sweep == "nodes":
-            for record["rows"], record["series"] in nodes_sweep(sizes, chosen, setting, repeats, memory):
+            for record["rows"], record["series"] in compare_nodes(sizes, chosen, setting, repeats, memory):
                 if save is not None:
                     save(record)
         for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
             if sweep == "slots":
-                record["rows"] += sizes_sweep(shape, chosen, setting, repeats)
+                record["rows"] += compare_sizes(shape, chosen, setting, repeats)
             else:
                 record["rows"] += compare(shape, chosen, setting, repeats, memory)
             record["shapes"][shape] = get_shape(shape).about
@@ -135,8 +132,25 @@ def table(record: dict[str, Any]) -> Table:
     return Table(record["name"], record["title"], columns, rows, (record["caption"],))
 
 
+def _check_sweep(sweep: str) -> Sweep:
+    if sweep == "none":
+        warnings.warn("bench: the sweep 'none' is now called 'peers'.", FutureWarning, stacklevel=3)
+        return "peers"
+    if sweep not in TITLES:
+        close = get_close_matches(sweep, TITLES, n=1)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected peers, nodes, slots or zoo.")
+    return cast(Sweep, sweep)
+
+
 def _text(value: object) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _machine(device: str, threads: int) -> str:
+    """What the times were measured on."""
+    where = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
+    return f"{where}{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
 
 
 def _processor() -> str:

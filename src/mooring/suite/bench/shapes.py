@@ -1,4 +1,4 @@
-"""The batches that speed is measured on."""
+"""What is measured: the sizes of a memory and its device, and the batches it runs on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,52 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor
 
+from mooring.nn.fold import folds_keys
+
+# At 128 features, this many nodes take 50 gigabytes.
+MOST_NODES = 100_000_000
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The sizes of a memory, by default those of the published tables, and the device it runs on.
+
+    Args:
+        dim: width of the features.
+        slots: slots of the memory.
+        heads: heads, which divide ``dim``.
+        device: ``cpu`` or ``cuda``; modules and inputs are placed there.
+    """
+
+    dim: int = 128
+    slots: int = 16
+    heads: int = 4
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if min(self.dim, self.slots, self.heads) < 1 or self.dim % self.heads:
+            raise ValueError(
+                f"bench: dim={self.dim}, slots={self.slots}, heads={self.heads} but positive sizes were expected, "
+                "and heads that divide dim."
+            )
+        if self.device not in DEVICES:
+            raise ValueError(f"bench: unknown device {self.device!r}; expected {' or '.join(DEVICES)}.")
+
+    @property
+    def rows(self) -> int:
+        """Slot queries of all heads."""
+        return self.slots * self.heads
+
+    @property
+    def folded(self) -> bool:
+        """Whether folding the projections into the slots is cheaper."""
+        return folds_keys(self.slots, self.heads, self.dim)
+
 
 @dataclass(frozen=True)
 class Shape:
-    """A named batch: how many nodes each graph has, and why it is here."""
+    """A named batch: how many nodes each graph has, and a line about it."""
 
     name: str
     about: str
@@ -41,10 +83,6 @@ SHAPES = {
         Shape("large", "one graph of 200,000 nodes", lambda g: torch.tensor([200_000])),
     )
 }
-
-
-# 128 features of so many nodes are 50 gigabytes.
-MOST_NODES = 100_000_000
 
 
 def get_shape(name: str) -> Shape:

@@ -297,6 +297,8 @@ def _check(record: Record) -> None:
         for claim in record.parts("claims"):
             claim.name("label")
             claim.parts("series")
+    elif record.kind == "soak":
+        record.mapping("counts")
     else:
         for key in ("name", "title", "caption", "machine"):
             if record.find(key) is not None:

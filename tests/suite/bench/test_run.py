@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from mooring.nn import SlotVirtualNode
-from mooring.suite.bench import Setting, bench
+from mooring.suite.bench import Setting, WrongResult, bench
+from mooring.suite.bench import compare as comparing
+from mooring.suite.bench.compare import settings
 from mooring.suite.bench.floor import COPY, PRODUCTS
-from mooring.suite.bench.measure import seconds
-from mooring.suite.bench.modules import FlexSlots, ProjectedSlots
-from mooring.suite.bench.nodes import MAPPED
 from mooring.suite.bench.peers import PEERS
-from mooring.suite.bench.sizes import settings
-from mooring.suite.bench.stream import forward_stream, memory_map
+from mooring.suite.cli import app
 from mooring.suite.report import build_report
 
 SMALL = Setting(dim=8, slots=3, heads=2)
@@ -69,23 +66,6 @@ def test_a_compiler_that_does_not_run_is_left_out_with_its_words(monkeypatch: py
     assert record["rows"][-1]["forward_over_floor"] is None
 
 
-def test_nodes(tmp_path: Path) -> None:
-    sizes = (101, 211)
-    record = bench(sweep="nodes", sizes=sizes, threads=1, repeats=1, peers=["ISAB"], setting=SMALL, memory=False)
-    rows = {(row["nodes"], row["contestant"], row["pass"]): row for row in record["rows"]}
-    assert rows[211, "slots", "training"]["time_a_node"] == pytest.approx(1.0)
-    assert rows[211, MAPPED, "forward"]["time_a_node"] == pytest.approx(1.0)
-    assert (211, MAPPED, "training") not in rows
-    assert [line["label"] for line in record["series"][0]["lines"]] == [
-        "slots, forward+backward",
-        "slots, forward",
-        "ISAB, forward+backward",
-        "slots, memory map, forward",
-    ]
-    assert all(len(line["y"]) == len(sizes) for panel in record["series"] for line in panel["lines"])
-    assert "Cost: nodes" in page(record, tmp_path)
-
-
 def test_slots() -> None:
     varied = settings(Setting())
     assert len(varied) == len(set(varied)) == 1 + 3 + 3 + 3
@@ -94,31 +74,6 @@ def test_slots() -> None:
         (setting.slots, setting.heads, setting.dim) for setting in varied
     ]
     assert {row["order"] for row in record["rows"]} == {"folded", "projected"}
-
-
-def test_a_stream_from_a_file_is_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.suite.bench.stream.CHUNK", 31)
-    module = SlotVirtualNode(8, slots=3, heads=2, init_std=1.0)
-    chunks = memory_map(tmp_path / "features.npy", 101, 8)
-    x = torch.cat(list(chunks()))
-    assert [len(chunk) for chunk in chunks()] == [31, 31, 31, 8]
-    torch.testing.assert_close(torch.cat(list(forward_stream(module, chunks))), module(x).detach())
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
-def test_flex_slots_are_projected_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Not compiled, which takes a minute: the same function, run step by step.
-    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    sizes = torch.tensor([5, 2, 11])
-    batch, x = torch.repeat_interleave(torch.arange(3), sizes), torch.randn(18, 8)
-    flex, plain = FlexSlots(SMALL), ProjectedSlots(SMALL)
-    plain.load_state_dict(flex.state_dict())
-    with torch.no_grad():
-        found = flex(x, batch, 3)
-        expected = [
-            plain(part.unsqueeze(0), torch.ones(1, len(part), dtype=torch.bool)) for part in x.split(sizes.tolist())
-        ]
-    torch.testing.assert_close(found, torch.cat(expected, dim=1).squeeze(0))
 
 
 @pytest.mark.parametrize(
@@ -162,22 +117,6 @@ def test_every_shape_is_saved_as_soon_as_it_is_measured() -> None:
     assert shapes == [{"3x7"}, {"3x7", "2x5"}, {"3x7", "2x5"}]
 
 
-def test_first_calls_are_not_counted_and_slow_contestants_have_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.suite.bench.measure.PATIENCE", 0.01)
-    calls = {"slow": 0, "quick": 0}
-
-    def slow() -> None:
-        calls["slow"] += 1
-        time.sleep(0.2 if calls["slow"] == 1 else 0.02)
-
-    def quick() -> None:
-        calls["quick"] += 1
-
-    found = seconds({"slow": slow, "quick": quick}, 5)
-    assert calls == {"slow": 3, "quick": 11}
-    assert 0.02 <= found["slow"].median < 0.2
-
-
 def test_a_sweep_over_the_zoo_times_its_modules_and_leaves_pairs_of_a_large_graph_out() -> None:
     record = bench(
         ["1x7", "1x20000"], 1, 1, sweep="zoo", peers=["zoo.gmt", "zoo.transformer"], setting=SMALL, memory=False
@@ -188,3 +127,50 @@ def test_a_sweep_over_the_zoo_times_its_modules_and_leaves_pairs_of_a_large_grap
     assert found["1x20000", "zoo.gmt"]["training_over_slots"] > 0
     assert found["1x20000", "zoo.transformer"]["training_over_slots"] is None
     assert found["1x20000", "zoo.transformer"]["note"] == "left out: 800,000,000 scores at once"
+
+
+def test_bench_writes_a_record(tmp_path: Path) -> None:
+    out = tmp_path / "peers.json"
+    options = ["--shapes", "3x7,2x5", "--peers", "slots, FiLM;ISAB", "--no-memory", "--repeats", "1", "--threads", "1"]
+    done = CliRunner().invoke(app, ["bench", *options, "--json", str(out)], catch_exceptions=False)
+    assert done.exit_code == 0
+    record = json.loads(out.read_text())
+    assert record["kind"] == "bench"
+    assert record["name"] == "peers"
+    assert [row["contestant"] for row in record["rows"] if row["shape"] == "2x5"][2:] == [
+        "slots",
+        "slots, FiLM",
+        "ISAB",
+    ]
+
+
+def test_no_record_of_a_wrong_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(batch: object) -> None:
+        raise WrongResult("bench: wrong")
+
+    monkeypatch.setattr(comparing, "check_oracle", refuse)
+    out = tmp_path / "peers.json"
+    done = CliRunner().invoke(app, ["bench", "--shapes", "3x7", "--no-memory", "--peers", "isab", "--json", str(out)])
+    assert done.exit_code == 1
+    assert done.stderr == "bench: wrong\n"
+    assert not out.exists()
+
+
+def test_the_old_name_of_the_sweep_over_peers_still_works() -> None:
+    with pytest.warns(FutureWarning, match="the sweep 'none' is now called 'peers'"):
+        record = bench(["3x7"], 1, 1, sweep="none", peers=["ISAB"], setting=SMALL, memory=False)  # type: ignore[arg-type]
+    assert record["name"] == "peers"
+
+
+def test_without_cuda_the_command_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    done = CliRunner().invoke(app, ["bench", "--device", "cuda"])
+    assert isinstance(done.exception, ValueError)
+    assert str(done.exception).startswith("bench: device 'cuda' was asked for, but torch finds no CUDA device here.")
+    assert "\n" not in str(done.exception)
+
+
+def test_the_device_is_in_the_record_and_is_one_that_is_known() -> None:
+    assert bench(["3x7"], 1, 1, peers=["ISAB"], setting=SMALL, memory=False)["settings"]["device"] == "cpu"
+    with pytest.raises(ValueError, match="unknown device 'tpu'; expected cpu or cuda"):
+        Setting(device="tpu")
