@@ -21,7 +21,7 @@ from mooring.zoo import gin as _gin  # noqa: F401
 
 # isort: on
 from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.matched import matched, size
+from mooring.zoo.matched import count, matched, size
 from mooring.zoo.registry import Entry, MemorySpec, build, entry, names, register, takes_spec
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "MemorySpec",
     "Rows",
     "build",
+    "count",
     "entry",
     "matched",
     "names",

@@ -79,6 +79,7 @@ def size(name: str, spec: MemorySpec) -> int:
 
 
 def count(module: nn.Module) -> int:
+    """Number of parameters of a module that is built."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

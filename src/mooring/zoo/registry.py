@@ -11,7 +11,6 @@ A module that is not registered goes by its import name, ``package.module:Name``
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ from typing import Any
 
 from torch import nn
 
-from mooring.named import import_object
+from mooring.named import import_object, suggestion
 from mooring.nn.slot_update import MassFeature
 
 
@@ -90,9 +89,8 @@ def entry(name: str) -> Entry:
     if ":" in name:
         return own_entry(name)
     if name not in _ENTRIES:
-        close = difflib.get_close_matches(name, _ENTRIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(_ENTRIES)}."
-        raise ValueError(f"zoo: unknown module {name!r}{hint}")
+        remedy = suggestion(name, _ENTRIES, f". Known: {', '.join(_ENTRIES)}.")
+        raise ValueError(f"zoo: unknown module {name!r}{remedy}")
     return _ENTRIES[name]
 
 

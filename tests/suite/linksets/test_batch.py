@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.suite.linksets.batch import collate, turn
 from mooring.suite.linksets.data import LinkDataset, LinkSettings, generate, generate_many
+from mooring.suite.linksets.data.dataset import collate, turn
 from mooring.suite.linksets.data.graph import bearing, candidates, sector_of
 
 SETTINGS = LinkSettings(nodes=(5, 17), larger_nodes=(19, 23))

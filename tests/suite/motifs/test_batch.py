@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from mooring.suite.motifs.batch import cached_census, collate
 from mooring.suite.motifs.data import MotifSettings, generate
+from mooring.suite.motifs.data.dataset import cached_census, collate
 
 SETTINGS = MotifSettings(num_types=3)
 

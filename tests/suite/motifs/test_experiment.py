@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mooring.suite.motifs import READOUTS, MotifExperiment
-from mooring.suite.motifs.config import PRESETS
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
+from mooring.suite.motifs.experiment import PRESETS
 from mooring.suite.train import ConfigError, get_experiment
 from mooring.suite.train.request import RunRequest
 from mooring.suite.train.run import run_one

@@ -6,8 +6,8 @@ import torch
 
 from mooring.suite.two_radius import Answer, TwoRadiusExperiment
 from mooring.suite.two_radius.data import CountedTask, stream
-from mooring.suite.two_radius.diagnostics import count_accuracy, diagnose
 from mooring.suite.two_radius.experiment import TINY
+from mooring.suite.two_radius.metrics import count_accuracy, diagnose
 
 TASK = CountedTask(num_identifiers=5, rendering="full")
 CONFIG = replace(TINY, slots=7)

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from mooring.suite.two_radius.data import CountedTask, stream
-from mooring.suite.two_radius.local_graph import local_graph
-from mooring.suite.two_radius.mean_conv import MeanConv
+from mooring.suite.two_radius.model import MeanConv, local_graph
 
 # Nodes 0-3 send to 4, node 3 also to 5; 0 and 2 are of one kind, and so are 4 and 5, which receive.
 KIND = torch.tensor([7, 8, 7, 9, 5, 5])

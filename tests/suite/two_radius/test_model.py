@@ -8,7 +8,7 @@ from torch import Tensor
 from mooring.suite.two_radius import TwoRadiusExperiment, TwoRadiusNet
 from mooring.suite.two_radius.data import CountedTask, TwoRadiusBatch, stream
 from mooring.suite.two_radius.experiment import PAPER, TINY
-from mooring.suite.two_radius.scores import losses
+from mooring.suite.two_radius.metrics import losses
 
 MODELS = ["mpnn", "vn", "cross-attn", "anchored"]
 CONFIG = replace(TINY, init_std=0.5)

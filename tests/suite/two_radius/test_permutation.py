@@ -5,7 +5,7 @@ import torch
 
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import PermutationExperiment, TwoRadiusNet
-from mooring.suite.two_radius.permutation import TINY
+from mooring.suite.two_radius.experiment import PERMUTATION_TINY as TINY
 
 
 def test_registered_under_its_name() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from mooring.suite.two_radius import Answer
 from mooring.suite.two_radius.data import CountedTask, TwoRadiusBatch, stream
-from mooring.suite.two_radius.scores import accuracies, losses, mean_scores
+from mooring.suite.two_radius.metrics import accuracies, losses, mean_scores
 
 TASK = CountedTask(num_identifiers=5, scales=(1, 2))
 

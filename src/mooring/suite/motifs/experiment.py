@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,19 +11,125 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mooring.suite.motifs.batch import MotifBatch, cached_census, collate
-from mooring.suite.motifs.config import PRESETS, MotifConfig
-from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS
+from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
+from mooring.suite.motifs.data.dataset import MotifBatch, cached_census, collate
+from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
-from mooring.suite.motifs.model import MotifNet
-from mooring.suite.motifs.pretrain import learned_backbone
-from mooring.suite.motifs.readouts import READOUTS, ReadoutSpec
+from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
 from mooring.suite.train.config import ConfigError, did_you_mean
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.schedule import warmup_then_cosine
+
+
+@dataclass(frozen=True)
+class MotifConfig(MotifSettings, TrainConfig):
+    """Training and census in one flat config, so that every field can be overridden by name.
+
+    Args:
+        batch_size: Graphs per step.
+        train_graphs: Size of the finite training set.
+        validation_graphs: Graphs the selected epoch is chosen on.
+        test_graphs: Graphs of each test split.
+        channels: Width of backbone and readout.
+        layers: Hops of the backbone.
+        slots: Slots of the slot readouts.
+        heads: Heads of each slot.
+        pretrain_steps: Updates in which the backbone learns to name gadgets, before anything is counted.
+        warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
+        patience: Epochs without a better validation log-MAE before stopping.
+    """
+
+    batch_size: int = 16
+    train_graphs: int = 4000
+    validation_graphs: int = 500
+    test_graphs: int = 500
+    channels: int = 64
+    layers: int = 4
+    slots: int = 12
+    heads: int = 4
+    pretrain_steps: int = 1000
+    warmup_epochs: float = 1.0
+    patience: int = 10
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("batch_size", "train_graphs", "channels", "layers", "slots", "heads", "patience"),
+    )
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "pretrain_steps", "warmup_epochs")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+        super().__post_init__()
+        if self.steps_per_epoch * self.batch_size > self.train_graphs:
+            raise ValueError(
+                f"motifs: {self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
+                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them."
+            )
+        if min(self.validation_graphs, self.test_graphs) < 2:
+            raise ValueError("motifs: log-R2 needs at least 2 validation and 2 test graphs.")
+
+    @property
+    def census(self) -> MotifSettings:
+        """The part of the config that graphs depend on."""
+        return MotifSettings(**{field.name: getattr(self, field.name) for field in fields(MotifSettings)})
+
+
+PRESETS: dict[str, MotifConfig] = {
+    "tiny": MotifConfig(
+        epochs=2,
+        steps_per_epoch=3,
+        learning_rate=3e-3,
+        train_graphs=40,
+        validation_graphs=11,
+        test_graphs=7,
+        batch_size=13,
+        channels=16,
+        slots=6,
+        heads=2,
+        pretrain_steps=3,
+    ),
+    "quick": MotifConfig(epochs=8, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
+    "full": MotifConfig(epochs=15, steps_per_epoch=250, learning_rate=2e-3),
+}
+
+
+LEARNING_RATE = 3e-3
+CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
+
+
+def learned_backbone(config: MotifConfig, seed: int) -> GINBackbone:
+    """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
+
+    The caller's random numbers stay as they were, so that readouts of one seed meet the same backbone.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = GINBackbone(config.num_types, config.channels, config.layers)
+        classify = nn.Linear(config.channels, CLASSES)
+        optimizer = torch.optim.AdamW([*backbone.parameters(), *classify.parameters()], LEARNING_RATE, weight_decay=0)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, max(config.pretrain_steps, 2))
+        train = cached_census(config.census, "train", config.train_graphs, seed)
+        rng = np.random.default_rng((seed, 1))
+        with torch.enable_grad():
+            for _ in range(config.pretrain_steps):
+                batch = collate(train, rng.integers(len(train), size=config.batch_size), config.num_types)
+                loss = _loss(classify(backbone(batch.x, batch.edge_index)), batch)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+    return backbone
+
+
+def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
+    """Roots and other nodes count alike, though roots are few."""
+    each = functional.cross_entropy(logits, batch.planted, reduction="none")
+    roots = batch.planted > 0
+    return each[roots].mean() + each[~roots].mean()
+
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
 LOSS_KNEE = 0.05
-LOWEST_RATE = 0.01
 EVALUATION_BATCH = 100
 
 
@@ -66,12 +172,13 @@ class MotifExperiment(Experiment):
 
     def learning_rate_factor(self, epoch: int, step: int) -> float:
         config = self.config
-        done = epoch + step / config.steps_per_epoch
-        if done < config.warmup_epochs:
-            # From the first step on above zero, so that it is not wasted.
-            return (done + 1 / config.steps_per_epoch) / (config.warmup_epochs + 1 / config.steps_per_epoch)
-        share = (done - config.warmup_epochs) / max(config.epochs - config.warmup_epochs, 1e-9)
-        return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+        return warmup_then_cosine(
+            epoch,
+            step,
+            epochs=config.epochs,
+            steps_per_epoch=config.steps_per_epoch,
+            warmup_epochs=config.warmup_epochs,
+        )
 
     def train_batch(self, epoch: int, step: int) -> MotifBatch:
         config = self.config

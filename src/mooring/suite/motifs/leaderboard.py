@@ -11,12 +11,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring import zoo
-from mooring.suite.motifs.batch import MotifBatch
-from mooring.suite.motifs.config import MotifConfig
 from mooring.suite.motifs.data import MOTIF_NAMES
-from mooring.suite.motifs.experiment import MotifExperiment
+from mooring.suite.motifs.data.dataset import MotifBatch
+from mooring.suite.motifs.experiment import MotifConfig, MotifExperiment, learned_backbone
 from mooring.suite.motifs.model import GINBackbone
-from mooring.suite.motifs.pretrain import learned_backbone
 from mooring.suite.train.experiment import TrainConfig, register_experiment
 from mooring.zoo import MemorySpec
 
@@ -104,7 +102,7 @@ class MotifLeaderboardExperiment(MotifExperiment):
     """The motif census for every module of the zoo, each with the parameters of the anchored one.
 
     :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
-    (:func:`~mooring.suite.motifs.pretrain.learned_backbone`) it stays as it is, the same for all modules of a seed:
+    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) it stays as it is, the same for all modules of a seed:
     what is compared is how they count.
     """
 

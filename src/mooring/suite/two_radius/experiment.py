@@ -1,4 +1,4 @@
-"""Multiplicity-aware Two-Radius: the four variants of the paper's first table."""
+"""Counted Two-Radius, the four variants of the paper's first table; and permutation-valued Two-Radius, for capacity."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,17 +8,15 @@ from torch import Tensor, nn
 
 from mooring import zoo
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
-from mooring.suite.two_radius.data import CountedTask, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores
+from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 from mooring.zoo import MemorySpec
-
-from .diagnostics import diagnose
-from .model import Answer, TwoRadiusNet
-from .scores import losses, mean_scores
 
 # Fresh minibatches after training, in multiples of a validation: the best epoch of 200 flatters a model at chance.
 TEST_FACTOR = 4
 
-
+# The models without a global module.
 MPNNS = ("mpnn", "mpnn-additive", "mpnn-summed")
 
 
@@ -192,3 +190,117 @@ class TwoRadiusExperiment(Experiment):
         pairs = list(self.answers(net, "test", 0, TEST_FACTOR * self.config.validation_batches))
         assignment = replace(self.task, rendering="full").batch(1, stream(self.seed, "diagnostic"))
         return mean_scores(pairs), diagnose(net, assignment, pairs)
+
+
+@dataclass(frozen=True)
+class PermutationConfig(TrainConfig):
+    """Task, backbone and memory.
+
+    Args:
+        num_identifiers, num_centres: as in :class:`~mooring.suite.two_radius.data.PermutationTask`.
+        graphs: Graphs in a minibatch.
+        validation_batches: Fresh minibatches of an evaluation.
+        channels: Width of every state, a slot's included.
+        embedding_channels: Width of embeddings and addresses, which hold no label and need not shrink with the memory.
+        layers: Local layers.
+        slots, heads, temperature, init_std: as in :class:`~mooring.nn.SlotVirtualNode`.
+        stop_at: Label accuracy at which the task counts as solved and training ends; None trains on.
+    """
+
+    epochs: int = 60
+    steps_per_epoch: int = 50
+    learning_rate: float = 1e-3
+    memory_lr_scale: float = 2.0
+    num_identifiers: int = 24
+    num_centres: int = 1
+    graphs: int = 32
+    validation_batches: int = 4
+    channels: int = 64
+    embedding_channels: int = 64
+    layers: int = 3
+    slots: int = 24
+    heads: int = 4
+    temperature: float = 0.35
+    init_std: float = 1e-3
+    stop_at: float | None = 0.999
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("graphs", "validation_batches", "channels", "embedding_channels", "layers", "slots", "heads"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature", "stop_at")
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "init_std")
+
+
+PERMUTATION_FULL = PermutationConfig()
+PERMUTATION_QUICK = replace(PERMUTATION_FULL, epochs=15, num_identifiers=12, slots=12)
+PERMUTATION_TINY = replace(
+    PERMUTATION_QUICK, epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5
+)
+
+
+class LabelExperiment(Experiment):
+    """A task whose targets name labels only; it is solved at the accuracy ``config.stop_at``."""
+
+    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("label", "max")
+
+    def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        loss = losses(net(batch), batch)["label_loss"]
+        return loss, {"label_loss": loss.detach()}
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        return self.config.stop_at is not None and history[-1]["label"] >= self.config.stop_at
+
+
+@register_experiment
+class PermutationExperiment(LabelExperiment):
+    """Every target names the label of the one source that shares its identifier.
+
+    Paper: ``thm:lower``, ``thm:upper``.
+    """
+
+    name: ClassVar[str] = "two-radius-permutation"
+    config_type: ClassVar[type[TrainConfig]] = PermutationConfig
+    presets: ClassVar[dict[str, TrainConfig]] = {
+        "full": PERMUTATION_FULL,
+        "quick": PERMUTATION_QUICK,
+        "tiny": PERMUTATION_TINY,
+    }
+    models: ClassVar[tuple[str, ...]] = ("mpnn", "vn", "cross-attn")
+
+    config: PermutationConfig
+
+    def __init__(self, config: PermutationConfig, model: str, seed: int) -> None:
+        super().__init__(config, model, seed)
+        self.memory = "none" if model == "mpnn" else zoo.entry(model).name
+        self.task = PermutationTask(config.num_identifiers, config.num_centres)
+
+    def build(self) -> nn.Module:
+        config = self.config
+        spec = MemorySpec(
+            channels=config.channels,
+            slots=config.slots,
+            heads=config.heads,
+            temperature=config.temperature,
+            address_channels=config.embedding_channels,
+            init_std=config.init_std,
+        )
+        return TwoRadiusNet(
+            config.num_identifiers + config.num_centres,
+            self.task.labels,
+            None,
+            zoo.build(self.memory, spec),
+            channels=config.channels,
+            embedding_channels=config.embedding_channels,
+            layers=config.layers,
+        )
+
+    def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
+        return self._batch("train", epoch, step)
+
+    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
+        batches = (self._batch("validation", epoch, step) for step in range(self.config.validation_batches))
+        return mean_scores((net(batch), batch) for batch in batches)
+
+    def _batch(self, split: Split, epoch: int, step: int) -> TwoRadiusBatch:
+        return self.task.batch(self.config.graphs, stream(self.seed, split, epoch, step))

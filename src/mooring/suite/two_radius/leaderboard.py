@@ -7,9 +7,8 @@ from torch import nn
 
 from mooring import zoo
 from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.two_radius.experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
 from mooring.zoo import MemorySpec
-
-from .experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,80 @@
-"""The original Two-Radius task on its finite data set."""
+"""The original Two-Radius task on its finite data set: PyG's convolutions, with or without a global memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from mooring import zoo
-from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.experiment import TrainConfig, register_experiment
 from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, TwoRadiusBatch, stream
+from mooring.suite.two_radius.experiment import LabelExperiment
+from mooring.suite.two_radius.metrics import mean_scores
+from mooring.suite.two_radius.model import Answer, two_layers
 from mooring.zoo import MemorySpec
 
-from .model import Answer
-from .original_model import CONVS, OriginalNet
-from .scores import losses, mean_scores
+GAT_HEADS = 2
+
+CONVS: dict[str, Callable[[int], nn.Module]] = {
+    "gcn": lambda channels: GCNConv(channels, channels),
+    "gin": lambda channels: GINConv(two_layers(channels, channels, channels)),
+    "sage": lambda channels: SAGEConv(channels, channels),
+    "gat": lambda channels: GATConv(channels, channels // GAT_HEADS, heads=GAT_HEADS),
+}
+
+
+class OriginalNet(nn.Module):
+    """Maps a batch of the original task to the label logits of its targets.
+
+    One-hot identifier and label -> linear map -> residual convolutions, each followed by LayerNorm and leaky ReLU, with
+    a global memory after each of the first ones -> linear map. Every node writes and every node reads: the features do
+    not tell sources from targets, so neither does the memory.
+
+    Paper: Mishayev et al., arXiv 2511.20406, whose published code has the residuals, norms, activation and two
+    attention heads in GAT.
+
+    Departs: the one-hot features meet a linear map of their own (a sum of two embeddings) before the first convolution.
+
+    Args:
+        num_identifiers: Identifiers including those of the centres.
+        num_classes: Labels.
+        conv: ``gcn``, ``gin``, ``sage`` or ``gat``.
+        memories: Global modules with the forward of ``SlotVirtualNode``, one after each of the first convolutions.
+        channels: Width.
+        layers: Convolutions.
+    """
+
+    def __init__(
+        self,
+        num_identifiers: int,
+        num_classes: int,
+        conv: str,
+        memories: list[nn.Module],
+        *,
+        channels: int = 256,
+        layers: int = 4,
+    ) -> None:
+        super().__init__()
+        self.identifier = nn.Embedding(num_identifiers, channels)
+        self.label = nn.Embedding(num_classes, channels)
+        self.convs = nn.ModuleList(CONVS[conv](channels) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(layers))
+        self.memory = nn.ModuleList(memories)
+        self.head = nn.Linear(channels, num_classes)
+
+    def forward(self, batch: TwoRadiusBatch) -> Answer:
+        address: Float[Tensor, "nodes channels"] = self.identifier(batch.identifier)
+        x = address + self.label(batch.label)
+        for i, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            x = leaky_relu(norm(x + conv(x, batch.edge_index)))
+            if i < len(self.memory):
+                x = self.memory[i](x, batch.batch, address=address, num_graphs=batch.num_graphs)
+        return Answer(self.head(x.index_select(0, batch.targets.nonzero().squeeze(1))), None, None)
 
 
 @dataclass(frozen=True)
@@ -66,7 +126,7 @@ TINY = replace(
 
 
 @register_experiment
-class OriginalExperiment(Experiment):
+class OriginalExperiment(LabelExperiment):
     """Every target names the label of its source, in a data set of 7,000 graphs with links in both directions.
 
     A model is a convolution (``gcn``, ``gin``, ``sage``, ``gat``), alone or with a global module of :mod:`mooring.zoo`
@@ -82,7 +142,6 @@ class OriginalExperiment(Experiment):
     config_type: ClassVar[type[TrainConfig]] = OriginalConfig
     presets: ClassVar[dict[str, TrainConfig]] = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
     models: ClassVar[tuple[str, ...]] = ("gcn", "gin", "gat", "gcn+vn-sum", "gcn+cross-attn", "gcn+anchored")
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("label", "max")
 
     config: OriginalConfig
 
@@ -140,15 +199,8 @@ class OriginalExperiment(Experiment):
         size = self.config.batch_size
         return self.train_split.batch(order[step * size : (step + 1) * size])
 
-    def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
-        loss = losses(net(batch), batch)["label_loss"]
-        return loss, {"label_loss": loss.detach()}
-
     def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
         return mean_scores(self._answers(net, "validation"))
-
-    def should_stop(self, history: list[dict[str, float]]) -> bool:
-        return self.config.stop_at is not None and history[-1]["label"] >= self.config.stop_at
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         """Accuracy on the test split."""

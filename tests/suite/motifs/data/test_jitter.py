@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.suite.motifs.data.jitter import retype, rewire
+from mooring.suite.motifs.data.generator import retype, rewire
 
 
 def frame_of(num_background: int, num_roots: int, rng: np.random.Generator) -> np.ndarray:
