@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import pytest
 
-from mooring.suite.train.config import ConfigError, differing_field, override, parse_overrides, strict, to_json
+from mooring.suite.train.config import ConfigError, differing_field, flat, override, parse_overrides, strict, to_json
 from mooring.suite.train.experiment import TrainConfig, get_experiment
 
 WHERE = "two-radius 'quick'"
@@ -152,3 +152,93 @@ def test_differing_field_finds_changes_additions_and_removals() -> None:
     assert differing_field({"a": 1, "b": 2}, {"a": 1, "b": 3}) == "b"
     assert differing_field({"a": 1}, {"a": 1, "c": 2}) == "c"
     assert differing_field({"a": 1, "c": None}, {"a": 1}) == "c"
+
+
+@dataclass(frozen=True)
+class Part:
+    slots: int = 12
+    spread: float | None = 0.5
+    channels: int = 8
+
+
+@dataclass(frozen=True)
+class Whole(TrainConfig):
+    channels: int = 32
+    memory: Part = Part(slots=7)
+    last: int = 1
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("channels",)
+    at_least_one: ClassVar[tuple[str, ...]] = (*TrainConfig.at_least_one, "slots")
+
+
+WHOLE = Whole(epochs=3, steps_per_epoch=5, learning_rate=0.01)
+
+
+def test_a_part_is_written_and_read_flat() -> None:
+    written = to_json(WHOLE)
+    assert list(written)[-4:] == ["channels", "slots", "spread", "last"]
+    assert (written["channels"], written["slots"], written["spread"]) == (32, 7, 0.5)
+    assert strict(Whole, written, WHERE) == WHOLE
+    del written["slots"]
+    assert strict(Whole, written, WHERE) == WHOLE
+
+
+def test_a_parts_fields_are_set_by_name() -> None:
+    changed = override(WHOLE, parse_overrides(["slots=5", "spread=none", "channels=3", "last=2"]), WHERE)
+    assert changed == replace(WHOLE, channels=3, memory=Part(5, None, 8), last=2)
+    assert flat(changed)["slots"] == 5
+    # What the part was given elsewhere stays.
+    assert override(replace(WHOLE, memory=Part(3, 0.1, 9)), {"slots": 4}, WHERE).memory == Part(4, 0.1, 9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"slot": 5}, "unknown field 'slot'; did you mean 'slots'"),
+        ({"memory": Part()}, "unknown field 'memory'"),
+        ({"slots": "many"}, "field 'slots' expects int, got 'many'"),
+        ({"slots": 0}, "slots=0, expected 1 or more"),
+        ({"spread": float("nan")}, "spread=nan, expected a number"),
+    ],
+)
+def test_a_parts_fields_are_as_strict_as_a_configs_own(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{WHERE}: {message}"):
+        override(WHOLE, changes, WHERE)
+
+
+def test_a_part_without_a_default_has_the_defaults_of_its_class() -> None:
+    @dataclass(frozen=True)
+    class Needed:
+        size: int
+        slots: int = 3
+
+    @dataclass(frozen=True)
+    class Holder:
+        part: Needed
+
+    # Local classes have no hints that a name could be looked up by.
+    Holder.__annotations__["part"] = Needed
+    assert strict(Holder, {"size": 2}, WHERE) == Holder(Needed(2, 3))
+    with pytest.raises(ConfigError, match="missing field 'size'"):
+        strict(Holder, {"slots": 2}, WHERE)
+
+
+def test_names_are_unique_across_parts() -> None:
+    @dataclass(frozen=True)
+    class Twice(TrainConfig):
+        channels: int = 32
+        memory: Part = Part()
+
+    with pytest.raises(TypeError, match=r"Twice: two fields are called 'channels', its own and in 'memory'.*HIDDEN"):
+        Twice(epochs=3, steps_per_epoch=5, learning_rate=0.01)
+
+
+def test_hidden_names_must_be_of_a_part() -> None:
+    @dataclass(frozen=True)
+    class Wrong(TrainConfig):
+        memory: Part = Part()
+
+        HIDDEN: ClassVar[tuple[str, ...]] = ("slotz",)
+
+    with pytest.raises(TypeError, match="HIDDEN has 'slotz'"):
+        Wrong(epochs=3, steps_per_epoch=5, learning_rate=0.01)

@@ -1,10 +1,16 @@
-"""Strict configs: frozen dataclasses in which an unknown or ill-typed field is an error, never silently dropped."""
+"""Strict configs: frozen dataclasses in which an unknown or ill-typed field is an error, never silently dropped.
+
+A config may hold parts, frozen dataclasses of their own. In JSON and on the command line the fields of a part stand
+beside those of the config, as if they were its own; the names in the config's class attribute ``HIDDEN`` do not appear
+there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import difflib
+import functools
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -47,16 +53,17 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     mooring.suite.train.config.ConfigError: example: unknown field 'epoch'; did you mean 'epochs'?
     """
     values = _checked(cls, mapping, where)
-    missing = [field.name for field in _fields(cls) if _required(field) and field.name not in values]
+    known = leaves(cls)  # type: ignore[arg-type] # to mypy no type[T] is hashable
+    missing = [name for name, leaf in known.items() if leaf.default is dataclasses.MISSING and name not in values]
     if missing:
         raise ConfigError(f"{where}: missing field {missing[0]!r}, which has no default.")
-    return _made(lambda: cls(**values), where)
+    return _made(lambda: cls(**_by_part(cls, values, cls)), where)
 
 
 def override(config: Config, changes: Mapping[str, Any], where: str) -> Config:
     """Return `config` with some fields replaced, as strictly as :func:`strict`."""
     values = _checked(type(config), changes, where)
-    return _made(lambda: dataclasses.replace(config, **values), where)  # type: ignore[type-var]
+    return _made(lambda: dataclasses.replace(config, **_by_part(type(config), values, config)), where)  # type: ignore[type-var]
 
 
 def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, str]:
@@ -76,9 +83,18 @@ def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, 
     return changes
 
 
+def flat(config: Any) -> dict[str, Any]:
+    """Return every field of a config and of its parts by name."""
+    cls: type = type(config)
+    return {
+        name: flat(getattr(config, leaf.part))[name] if leaf.part else getattr(config, name)
+        for name, leaf in leaves(cls).items()
+    }
+
+
 def to_json(config: Any) -> dict[str, Any]:
     """Return a config as JSON stores it: tuples become lists, so that two configs compare equal after a round trip."""
-    return json.loads(json.dumps(dataclasses.asdict(config)))
+    return json.loads(json.dumps(flat(config)))
 
 
 def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
@@ -114,14 +130,35 @@ def _made(make: Callable[[], Config], where: str) -> Config:
 
 
 def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    names = [field.name for field in _fields(cls)]
+    known = leaves(cls)
     for name in mapping:
-        if name not in names:
-            guess = did_you_mean(name, names)
-            remedy = f"did you mean {guess!r}?" if guess else f"the fields are {', '.join(names)}."
+        if name not in known:
+            guess = did_you_mean(name, known)
+            remedy = f"did you mean {guess!r}?" if guess else f"the fields are {', '.join(known)}."
             raise ConfigError(f"{where}: unknown field {name!r}; {remedy}")
-    return {name: _field_value(name, value, hints[name], where) for name, value in mapping.items()}
+    return {name: _field_value(name, value, known[name].kind, where) for name, value in mapping.items()}
+
+
+def _by_part(cls: type, values: Mapping[str, Any], base: Any) -> dict[str, Any]:
+    """Arguments of a config's constructor: its own values, and its parts with theirs.
+
+    Args:
+        cls: The config's class.
+        values: Values by flat name.
+        base: Where a part's other values come from: a config, or the class for the defaults.
+    """
+    own: dict[str, Any] = {}
+    changes: dict[str, dict[str, Any]] = {name: {} for name in _parts(cls)}
+    for name, value in values.items():
+        part = leaves(cls)[name].part
+        (changes[part] if part else own)[name] = value
+    for name, (kind, default) in _parts(cls).items():
+        part = default if base is cls else getattr(base, name)
+        if part is dataclasses.MISSING:
+            own[name] = kind(**_by_part(kind, changes[name], kind))
+        else:
+            own[name] = dataclasses.replace(part, **_by_part(kind, changes[name], part))
+    return own
 
 
 def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
@@ -132,12 +169,62 @@ def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
         raise ConfigError(f"{where}: field {name!r} expects {expected}, got {value!r}.") from None
 
 
-def _fields(cls: type) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(cls) if field.init]
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """A field as JSON and the command line know it: its type, its default (or ``MISSING``), and the part it is of."""
+
+    kind: Any
+    default: Any
+    part: str | None
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+@functools.cache
+def leaves(cls: type) -> Mapping[str, Leaf]:
+    """Return the fields of a config class by name, those of its parts among them.
+
+    Raises:
+        TypeError: If two of them have the same name, or ``HIDDEN`` names a field that no part has.
+    """
+    parts = _parts(cls)
+    hidden = getattr(cls, "HIDDEN", ())
+    unknown = [name for name in hidden if not any(name in leaves(kind) for kind, _ in parts.values())]
+    if unknown:
+        raise TypeError(f"{cls.__name__}: HIDDEN has {unknown[0]!r}, which is a field of no part. Delete it there.")
+    found: dict[str, Leaf] = {}
+    for name, (kind, default) in _fields(cls).items():
+        if name not in parts:
+            inner = {name: Leaf(kind, default, None)}
+        else:
+            values = {} if default is dataclasses.MISSING else flat(default)
+            inner = {
+                leaf: Leaf(own.kind, values.get(leaf, own.default), name)
+                for leaf, own in leaves(kind).items()
+                if leaf not in hidden
+            }
+        for leaf in inner.keys() & found.keys():
+            owners = [f"in {one.part!r}" if one.part else "its own" for one in (found[leaf], inner[leaf])]
+            raise TypeError(
+                f"{cls.__name__}: two fields are called {leaf!r}, {' and '.join(owners)}, and both would be written "
+                "under that name. Rename one, or list that of the part in HIDDEN."
+            )
+        found |= inner
+    return found
+
+
+def _parts(cls: type) -> dict[str, tuple[Any, Any]]:
+    """The fields that are configs of their own, with class and default."""
+    return {name: field for name, field in _fields(cls).items() if dataclasses.is_dataclass(field[0])}
+
+
+@functools.cache
+def _fields(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Type and default of the fields that the constructor takes."""
+    hints = get_type_hints(cls)
+    made = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    return {
+        name: (hints[name], field.default if field.default_factory is dataclasses.MISSING else field.default_factory())
+        for name, field in made.items()
+    }
 
 
 def _coerce(value: Any, kind: Any) -> Any:

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal, TypeVar
 from torch import Tensor, nn
 
 from mooring.named import import_object
-from mooring.suite.train.config import OutOfRange, did_you_mean
+from mooring.suite.train.config import OutOfRange, did_you_mean, flat
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What every run has; each task subclasses it and adds its own fields.
+    """What every run has; each task subclasses it and adds its own fields, or parts that have them.
 
     Args:
         epochs: Number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
@@ -37,6 +37,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = 5.0
 
+    #: Fields of parts that are neither recorded nor set by name.
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
     #: Fields that must be at least 1, above 0, and at least 0; a subclass adds its own. None passes everywhere.
     at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
     above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
@@ -47,16 +49,17 @@ class TrainConfig:
 
     def check_ranges(self) -> None:
         """Raise OutOfRange for a value that no run could use."""
+        values = flat(self)
         for names, expected, holds in (
             (self.at_least_one, "1 or more", lambda value: value >= 1),
             (self.above_zero, "a number above 0", lambda value: 0 < value < math.inf),
             (self.not_negative, "0 or a number above it", lambda value: 0 <= value < math.inf),
         ):
             for name in names:
-                value = getattr(self, name)
+                value = values[name]
                 if value is not None and not holds(value):
                     raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
-        for name, value in vars(self).items():
+        for name, value in values.items():
             if isinstance(value, float) and math.isnan(value):
                 raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
 

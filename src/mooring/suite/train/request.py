@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.train.config import ConfigError, did_you_mean, override, to_json
+from mooring.suite.train.config import ConfigError, did_you_mean, flat, override, to_json
 from mooring.suite.train.experiment import Experiment, TrainConfig, get_experiment
 from mooring.suite.train.record import Record, record_path, require_same_config
 
@@ -53,10 +53,10 @@ class RunRequest:
     @property
     def variant(self) -> str:
         """The preset and what was changed in it, e.g. ``full,num_identifiers=50``: each variant has a folder."""
-        config = self.config
-        preset = get_experiment(self.task).presets[self.preset]
-        changed = [name for name in sorted(self.overrides) if getattr(config, name) != getattr(preset, name)]
-        return ",".join([self.preset, *(f"{name}={_plain(getattr(config, name))}" for name in changed)])
+        config = flat(self.config)
+        preset = flat(get_experiment(self.task).presets[self.preset])
+        changed = [name for name in sorted(self.overrides) if config[name] != preset[name]]
+        return ",".join([self.preset, *(f"{name}={_plain(config[name])}" for name in changed)])
 
     @property
     def config(self) -> TrainConfig:
