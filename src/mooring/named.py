@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,35 +40,11 @@ def import_object(target: str, who: str) -> Any:
         raise ValueError(_failed(who, module_name, error)) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise ValueError(f"{who}: {module_name} has no {attribute!r}{suggestion(part, dir(found), '.')}")
+            close = get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            raise ValueError(f"{who}: {module_name} has no {attribute!r}{hint}")
         found = getattr(found, part)
     return found
-
-
-def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
-    """How a message about an unknown name ends: with the known one most like it, or else with ``otherwise``.
-
-    >>> suggestion("anchord", ["vn", "anchored"], ".")
-    "; did you mean 'anchored'?"
-    """
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else otherwise
-
-
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``: its names are imported when first asked for, so that importing it costs nothing.
-
-    Args:
-        package: Its ``__name__``.
-        homes: Module of each name, relative to the package.
-    """
-
-    def find(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-
-    return find
 
 
 def _failed(who: str, module_name: str, error: BaseException) -> str:

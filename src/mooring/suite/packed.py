@@ -19,8 +19,8 @@ def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray
     """Positions of every element of some graphs, and which of those graphs each belongs to.
 
     Args:
-        start: Where each graph begins, and where the last ends.
-        graphs: Numbers of the graphs, in any order; one may come twice.
+        start: where each graph begins, and where the last ends.
+        graphs: numbers of the graphs, in any order; one may come twice.
 
     >>> [part.tolist() for part in ragged(np.array([0, 2, 5]), np.array([1, 0]))]
     [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
@@ -35,10 +35,10 @@ def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, 
     """Graphs ``0..num_graphs-1`` in order, chunk by chunk, made in this process or in ``workers`` others.
 
     Args:
-        make: Makes the graphs of a range; a function that another process can import.
-        num_graphs: How many.
-        size: Graphs in a chunk, one message between processes.
-        workers: Processes; 1 stays in this one.
+        make: makes the graphs of a range; a function that another process can import.
+        num_graphs: how many.
+        size: graphs in a chunk, one message between processes.
+        workers: processes; 1 stays in this one.
     """
     ranges = [range(start, min(start + size, num_graphs)) for start in range(0, num_graphs, size)]
     if workers == 1:

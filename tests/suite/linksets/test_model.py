@@ -13,7 +13,7 @@ from mooring.suite.linksets.data import generate_many
 from mooring.suite.linksets.data.dataset import LinkBatch, collate
 from mooring.suite.linksets.experiment import PRESETS
 
-TINY = dataclasses.replace(PRESETS["tiny"], init_std=0.3)
+TINY = PRESETS["tiny"].but(init_std=0.3)
 GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)
 MODELS = LinkExperiment.models
 
@@ -46,7 +46,7 @@ def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -
     expected = zoo.count(LinkExperiment(config, "anchored", seed=0).build())
     assert abs(zoo.count(LinkExperiment(config, memory, seed=0).build()) / expected - 1) < 0.05
     # The rule is needed: without it the model without memory would be far smaller.
-    spec = zoo.MemorySpec(config.channels)
+    spec = zoo.MemorySpec(channels=config.channels)
     bare = LinkNet(config.graphs, "none", spec, blocks=config.blocks, hidden=config.hidden, waves=config.waves)
     assert zoo.count(bare) / expected < 0.7
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mooring.nn import MemoryOptions
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import PermutationExperiment, TwoRadiusExperiment, TwoRadiusNet
 from mooring.suite.two_radius.experiment import PAPER, PERMUTATION_TINY, QUICK, TINY
@@ -19,8 +20,8 @@ def test_paper_preset_is_the_protocol() -> None:
     assert (PAPER.epochs, PAPER.steps_per_epoch, PAPER.assignments, PAPER.validation_batches) == (200, 50, 32, 8)
     assert (PAPER.learning_rate, PAPER.memory_lr_scale, PAPER.weight_decay, PAPER.clip_norm) == (1e-4, 2.0, 0.0, 5.0)
     assert (PAPER.num_identifiers, PAPER.max_base_count, PAPER.scales, PAPER.num_centres) == (12, 4, (1, 2, 3), 1)
-    assert (PAPER.channels, PAPER.layers, PAPER.slots, PAPER.heads) == (128, 3, 12, 4)
-    assert (PAPER.temperature, PAPER.init_std, PAPER.mass) == (0.35, 1e-3, "log_odds")
+    assert (PAPER.channels, PAPER.layers) == (128, 3)
+    assert PAPER.memory == MemoryOptions(slots=12, heads=4, temperature=0.35, init_std=1e-3, mass="log_odds")
     assert TwoRadiusExperiment.select == ("both", "max")
 
 
@@ -153,7 +154,7 @@ def test_names_labels_only() -> None:
 
 def test_width_and_slots_are_those_of_the_config() -> None:
     experiment = PermutationExperiment(
-        replace(PERMUTATION_TINY, channels=8, embedding_channels=12, slots=3, heads=2), "anchored", 0
+        PERMUTATION_TINY.but(channels=8, embedding_channels=12, slots=3, heads=2), "anchored", 0
     )
     net = experiment.build()
     assert isinstance(net, TwoRadiusNet)

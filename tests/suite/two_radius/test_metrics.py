@@ -1,7 +1,6 @@
 """Scores of known answers, and diagnostics of networks that are blind or count."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ def test_minibatches_count_by_their_graphs() -> None:
 
 
 TASK = CountedTask(num_identifiers=5, rendering="full")
-CONFIG = replace(TINY, slots=7)
+CONFIG = TINY.but(slots=7)
 
 
 def diagnostics(model: str) -> dict[str, Any]:

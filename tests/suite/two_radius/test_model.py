@@ -87,7 +87,7 @@ def test_paper_minibatch_has_few_sources_to_compute() -> None:
 
 
 MODELS = ["mpnn", "vn", "cross-attn", "anchored"]
-CONFIG = replace(TINY, init_std=0.5)
+CONFIG = TINY.but(init_std=0.5)
 FULL = CountedTask(num_identifiers=5, num_centres=1, rendering="full")
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
 

@@ -1,6 +1,6 @@
 """Constrained link sets: no local messages, one pair decoder, any global memory of the zoo."""
 
-from mooring.named import lazy
+from mooring.suite import lazy
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {"linksets": "experiment"}

@@ -14,28 +14,30 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mooring import zoo
+from mooring.nn import MemoryOptions
 from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSettings, cached, collate
 from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
 from mooring.suite.linksets.model import LinkNet, matched_hidden
 from mooring.suite.train.engine import cores
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.memory import MemoryConfig, describe
 from mooring.suite.train.schedule import warmup_then_cosine
 
 
 @dataclass(frozen=True)
-class LinkConfig(LinkSettings, TrainConfig):
+class LinkConfig(LinkSettings, MemoryConfig):
     """Training and graphs in one flat config, so that every field can be overridden by name.
 
     Args:
-        data_seed: Seed of the graphs. Runs of all models and seeds share them; see ``docs/linksets.md``.
-        batch_size: Graphs per step.
-        train_graphs, validation_graphs, test_graphs, larger_graphs: Graphs of each split.
-        channels: Width of node vectors and memory.
-        blocks: Memory modules, each followed by a node MLP.
-        hidden: Hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
-        slots, heads, temperature, init_std, anchor_init: Of the slot memories.
+        data_seed: seed of the graphs. Runs of all models and seeds share them; see ``docs/linksets.md``.
+        batch_size: graphs per step.
+        train_graphs, validation_graphs, test_graphs, larger_graphs: graphs of each split.
+        channels: width of node vectors and memory.
+        blocks: memory modules, each followed by a node MLP.
+        hidden: hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
+        memory: options of the global modules.
         waves: Fourier features of a point.
-        warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
     """
 
     data_seed: int = 0
@@ -47,21 +49,16 @@ class LinkConfig(LinkSettings, TrainConfig):
     channels: int = 64
     blocks: int = 3
     hidden: int = 64
-    slots: int = 64
-    heads: int = 1
-    temperature: float = 1.0
-    init_std: float = 0.02
-    anchor_init: float = 3.0
+    memory: MemoryOptions = MemoryOptions(slots=64, heads=1, init_std=0.02, anchor_init=3.0)
     waves: int = 16
     warmup_epochs: float = 1.0
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
+        *MemoryConfig.at_least_one,
         *("batch_size", "train_graphs", "validation_graphs", "test_graphs", "larger_graphs"),
-        *("channels", "blocks", "hidden", "slots", "heads", "waves"),
+        *("channels", "blocks", "hidden", "waves"),
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
-    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "data_seed", "init_std", "warmup_epochs")
+    not_negative: ClassVar[tuple[str, ...]] = (*MemoryConfig.not_negative, "data_seed", "warmup_epochs")
 
     def __post_init__(self) -> None:
         self.check_ranges()
@@ -97,8 +94,7 @@ PRESETS: dict[str, LinkConfig] = {
         channels=16,
         blocks=2,
         hidden=16,
-        slots=6,
-        heads=2,
+        memory=MemoryOptions(slots=6, heads=2, init_std=0.02, anchor_init=3.0),
         waves=4,
     ),
     "quick": LinkConfig(
@@ -137,16 +133,12 @@ class LinkExperiment(Experiment):
         zoo.entry(model)
         super().__init__(config, model, seed)
 
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, {})
+
     def build(self) -> nn.Module:
         config = self.config
-        spec = zoo.MemorySpec(
-            config.channels,
-            config.slots,
-            config.heads,
-            temperature=config.temperature,
-            init_std=config.init_std,
-            anchor_init=config.anchor_init,
-        )
+        spec = config.memory.at(config.channels)
         hidden = matched_hidden(self.model, spec, config.hidden)
         return LinkNet(config.graphs, self.model, spec, blocks=config.blocks, hidden=hidden, waves=config.waves)
 

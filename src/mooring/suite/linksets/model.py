@@ -76,9 +76,9 @@ class PairDecoder(nn.Module):
     knows of one pair: weight, distance, both gains, and where in the sector j stands.
 
     Args:
-        channels: Width of the node vectors.
-        sectors: Sectors of a node.
-        hidden: Width inside.
+        channels: width of the node vectors.
+        sectors: sectors of a node.
+        hidden: width inside.
 
     Shapes: h ``[nodes, channels]`` -> ``[pairs]``.
     """
@@ -128,11 +128,11 @@ class LinkNet(nn.Module):
     Paper: ``sec:external-validation`` ("we remove the local MPNN and compare virtual-node readouts directly").
 
     Args:
-        settings: Sectors and reach of a node.
-        memory: Name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
-        spec: What it is built from; its ``channels`` are the width of the node vectors.
-        blocks: Memory modules, each followed by a node MLP.
-        hidden: Hidden width of the node MLPs, see :func:`matched_hidden`.
+        settings: sectors and reach of a node.
+        memory: name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
+        spec: what it is built from; its ``channels`` are the width of the node vectors.
+        blocks: memory modules, each followed by a node MLP.
+        hidden: hidden width of the node MLPs, see :func:`matched_hidden`.
         waves: Fourier features of a point.
     """
 

@@ -1,6 +1,6 @@
 """The motif census: one local backbone, eight readouts, or any global module of the zoo."""
 
-from mooring.named import lazy
+from mooring.suite import lazy
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {"motifs": "experiment", "motifs-leaderboard": "leaderboard"}

@@ -22,21 +22,19 @@ from mooring.suite.train.schedule import warmup_then_cosine
 
 
 @dataclass(frozen=True)
-class MotifConfig(MotifSettings, TrainConfig):
+class CensusConfig(MotifSettings, TrainConfig):
     """Training and census in one flat config, so that every field can be overridden by name.
 
     Args:
-        batch_size: Graphs per step.
-        train_graphs: Size of the finite training set.
-        validation_graphs: Graphs the selected epoch is chosen on.
-        test_graphs: Graphs of each test split.
-        channels: Width of backbone and readout.
-        layers: Hops of the backbone.
-        slots: Slots of the slot readouts.
-        heads: Heads of each slot.
-        pretrain_steps: Updates in which the backbone learns to name gadgets, before anything is counted.
-        warmup_epochs: Epochs over which the learning rate rises, before it falls as a cosine.
-        patience: Epochs without a better validation log-MAE before stopping.
+        batch_size: graphs per step.
+        train_graphs: size of the finite training set.
+        validation_graphs: graphs the selected epoch is chosen on.
+        test_graphs: graphs of each test split.
+        channels: width of backbone and readout.
+        layers: hops of the backbone.
+        pretrain_steps: updates in which the backbone learns to name gadgets, before anything is counted.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
+        patience: epochs without a better validation log-MAE before stopping.
     """
 
     batch_size: int = 16
@@ -45,15 +43,13 @@ class MotifConfig(MotifSettings, TrainConfig):
     test_graphs: int = 500
     channels: int = 64
     layers: int = 4
-    slots: int = 12
-    heads: int = 4
     pretrain_steps: int = 1000
     warmup_epochs: float = 1.0
     patience: int = 10
 
     at_least_one: ClassVar[tuple[str, ...]] = (
         *TrainConfig.at_least_one,
-        *("batch_size", "train_graphs", "channels", "layers", "slots", "heads", "patience"),
+        *("batch_size", "train_graphs", "channels", "layers", "patience"),
     )
     not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "pretrain_steps", "warmup_epochs")
 
@@ -72,6 +68,21 @@ class MotifConfig(MotifSettings, TrainConfig):
     def census(self) -> MotifSettings:
         """The part of the config that graphs depend on."""
         return MotifSettings(**{field.name: getattr(self, field.name) for field in fields(MotifSettings)})
+
+
+@dataclass(frozen=True)
+class MotifConfig(CensusConfig):
+    """As :class:`CensusConfig`, and what the slot readouts are built from.
+
+    Args:
+        slots: slots of the slot readouts.
+        heads: heads of each slot.
+    """
+
+    slots: int = 12
+    heads: int = 4
+
+    at_least_one: ClassVar[tuple[str, ...]] = (*CensusConfig.at_least_one, "slots", "heads")
 
 
 PRESETS: dict[str, MotifConfig] = {
@@ -97,7 +108,7 @@ LEARNING_RATE = 3e-3
 CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
 
 
-def learned_backbone(config: MotifConfig, seed: int) -> GINBackbone:
+def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
     """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
 
     The caller's random numbers stay as they were, so that readouts of one seed meet the same backbone.
@@ -133,39 +144,13 @@ LOSS_KNEE = 0.05
 EVALUATION_BATCH = 100
 
 
-@register_experiment
-class MotifExperiment(Experiment):
-    """Predict ``log(1 + count)`` of six rooted motifs; all readouts of a seed share graphs and first backbone.
+class CensusExperiment(Experiment):
+    """Predict ``log(1 + count)`` of six rooted motifs; all models of a seed share graphs and first backbone."""
 
-    Paper: tab:motifs, app:motifs.
-    """
-
-    name: ClassVar[str] = "motifs"
-    config_type: ClassVar[type[TrainConfig]] = MotifConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
-    models: ClassVar[tuple[str, ...]] = ("mean", "sum", "cross-attn", "anchored")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("log_mae", "min")
-    config: MotifConfig
-
-    def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
-        self.factor = self.rate(model)
-        super().__init__(config, model, seed)
-
-    @staticmethod
-    def rate(model: str) -> float:
-        """Return a model's own factor on the learning rate, and refuse one that does not exist."""
-        if model not in READOUTS:
-            guess = did_you_mean(model, READOUTS)
-            remedy = f"did you mean {guess!r}?" if guess else f"the readouts are {', '.join(READOUTS)}."
-            raise ConfigError(f"motifs: unknown readout {model!r}; {remedy}")
-        return READOUTS[model].rate
-
-    def build(self) -> nn.Module:
-        config = self.config
-        train = cached_census(config.census, "train", config.train_graphs, self.seed)
-        sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
-        readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
-        return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))
+    config: CensusConfig
+    #: The model's own factor on the learning rate.
+    factor: float = 1.0
 
     def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
         return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]
@@ -222,3 +207,35 @@ class MotifExperiment(Experiment):
             for start in starts
         ]
         return torch.cat([net(batch) for batch in batches]), torch.cat([batch.target for batch in batches])
+
+
+@register_experiment
+class MotifExperiment(CensusExperiment):
+    """The census for a readout of the whole graph.
+
+    Paper: tab:motifs, app:motifs.
+    """
+
+    name: ClassVar[str] = "motifs"
+    config_type: ClassVar[type[TrainConfig]] = MotifConfig
+    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
+    models: ClassVar[tuple[str, ...]] = ("mean", "sum", "cross-attn", "anchored")
+    config: MotifConfig
+
+    def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
+        super().__init__(config, model, seed)
+        if model not in READOUTS:
+            guess = did_you_mean(model, READOUTS)
+            remedy = f"did you mean {guess!r}?" if guess else f"the readouts are {', '.join(READOUTS)}."
+            raise ConfigError(f"motifs: unknown readout {model!r}; {remedy}")
+        self.factor = READOUTS[model].rate
+
+    def describe(self) -> dict[str, Any]:
+        return {"title": READOUTS[self.model].title, "order": list(READOUTS).index(self.model)}
+
+    def build(self) -> nn.Module:
+        config = self.config
+        train = cached_census(config.census, "train", config.train_graphs, self.seed)
+        sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
+        readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
+        return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))

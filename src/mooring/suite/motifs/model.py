@@ -58,10 +58,10 @@ class MotifNet(nn.Module):
     """Backbone, readout (``memory``), linear head: what a readout does not express, no head can mend.
 
     Args:
-        backbone: Node features -> node vectors.
-        channels: Their width, and the readout's.
-        readout: Called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
-        num_motifs: Number of counts to predict.
+        backbone: node features -> node vectors.
+        channels: their width, and the readout's.
+        readout: called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
+        num_motifs: number of counts to predict.
     """
 
     def __init__(self, backbone: GINBackbone, channels: int, readout: nn.Module, num_motifs: int) -> None:
@@ -112,12 +112,12 @@ class Pool(nn.Module):
     The linear map is there because a count beyond the training range can only be extrapolated along it.
 
     Args:
-        channels: Width of nodes and of the result.
-        aggregate: Aggregation of a graph's nodes.
-        num_aggregates: How many vectors `aggregate` puts side by side.
-        hidden: Width inside the MLP on the pooled vector; it evens out the parameters between readouts.
-        before: Applied to every node's vector before pooling.
-        after: Applied to the pooled vector.
+        channels: width of nodes and of the result.
+        aggregate: aggregation of a graph's nodes.
+        num_aggregates: how many vectors `aggregate` puts side by side.
+        hidden: width inside the MLP on the pooled vector; it evens out the parameters between readouts.
+        before: applied to every node's vector before pooling.
+        after: applied to the pooled vector.
 
     Shapes: x ``[nodes, dim]`` -> ``[graphs, dim]``.
     """
@@ -164,10 +164,10 @@ class ReadoutSpec:
     """What a readout is built from.
 
     Args:
-        channels: Width of node features and of the readout's result.
-        slots: Number of slots, where there are slots.
-        heads: Heads per slot.
-        graph_sizes: How many training graphs have each number of nodes: PNA's scalers are defined by it, and the
+        channels: width of node features and of the readout's result.
+        slots: number of slots, where there are slots.
+        heads: heads per slot.
+        graph_sizes: how many training graphs have each number of nodes: PNA's scalers are defined by it, and the
             anchors start at the log of its mean.
     """
 
@@ -179,8 +179,9 @@ class ReadoutSpec:
 
 @dataclass(frozen=True)
 class Readout:
-    """A way to build a readout, and the factor on the learning rate that suits it best on validation graphs."""
+    """What tables call a readout, how it is built, and the factor on the learning rate that suits it on validation."""
 
+    title: str
     build: Callable[[ReadoutSpec], nn.Module]
     rate: float = 1.0
 
@@ -238,15 +239,16 @@ def _anchored(spec: ReadoutSpec) -> nn.Module:
     return Lifted(spec.channels, slots)
 
 
+# In the order of tables.
 READOUTS: dict[str, Readout] = {
-    "mean": Readout(_mean),
-    "sum": Readout(_sum),
-    "cross-attn": Readout(_cross_attention),
-    "anchored": Readout(_anchored),
-    "sum-raw": Readout(_sum_raw),
-    "sum-log": Readout(_sum_log),
-    "max": Readout(_max),
-    "pna": Readout(_pna),
+    "mean": Readout("Mean pool", _mean),
+    "max": Readout("Max pool", _max),
+    "pna": Readout("PNA", _pna),
+    "sum-raw": Readout("Sum pool, raw", _sum_raw),
+    "sum-log": Readout("Sum pool, log head", _sum_log),
+    "sum": Readout("Sum pool", _sum),
+    "cross-attn": Readout("Cross-Attn VN", _cross_attention),
+    "anchored": Readout("Anchored Cross-Attn VN", _anchored),
 }
 
 # Blind to the number of disjoint copies of a graph, whatever their weights.

@@ -109,6 +109,11 @@ class Experiment(ABC):
                 f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
             )
 
+    def describe(self) -> dict[str, Any]:
+        """Return what tables are to know of the model: its ``title`` there, and its ``order`` among the others."""
+        order = self.models.index(self.model) if self.model in self.models else len(self.models)
+        return {"title": self.model, "order": order}
+
     @abstractmethod
     def build(self) -> nn.Module:
         """Return a new network; the caller has set torch's global seed from `seed`."""

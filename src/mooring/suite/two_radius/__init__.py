@@ -1,6 +1,6 @@
 """Two-Radius as trainable experiments: ``two-radius`` and, after a dash, its kin."""
 
-from mooring.named import lazy
+from mooring.suite import lazy
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {

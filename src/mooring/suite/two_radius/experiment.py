@@ -7,34 +7,39 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from mooring import zoo
+from mooring.nn import MemoryOptions, MemorySpec
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.memory import MemoryConfig, describe
 from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, TwoRadiusBatch, stream
 from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores
 from mooring.suite.two_radius.model import Answer, TwoRadiusNet
-from mooring.zoo import MemorySpec
 
 # Fresh minibatches after training, in multiples of a validation: the best epoch of 200 flatters a model at chance.
 TEST_FACTOR = 4
 
-# The models without a global module.
-MPNNS = ("mpnn", "mpnn-additive", "mpnn-summed")
+# The models without a global module, and what tables call them.
+MPNNS = {
+    "mpnn-additive": "MPNN, messages added",
+    "mpnn-summed": "MPNN, embeddings added",
+    "mpnn": "MPNN",
+}
 
 
 @dataclass(frozen=True)
-class TwoRadiusConfig(TrainConfig):
+class TwoRadiusConfig(MemoryConfig):
     """Task, backbone, memory and schedule; the defaults are the paper's.
 
     Args:
         num_identifiers, max_base_count, scales, num_labels, num_counts, num_centres, rendering: as in
             :class:`~mooring.suite.two_radius.data.CountedTask`.
-        assignments: Assignments in a minibatch, each rendered at every scale.
-        validation_batches: Fresh minibatches of an evaluation.
-        channels, layers: Width and depth of the backbone; the embeddings have the same width.
-        slots, heads, temperature, init_std, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
-        count_warmup: Epochs without the count loss.
-        count_ramp: Epochs over which its weight then rises linearly.
-        count_weight: Its final weight.
-        final_lr_scale: Factor that the learning rates reach, linearly, at the end of the run; 1 keeps them constant.
+        assignments: assignments in a minibatch, each rendered at every scale.
+        validation_batches: fresh minibatches of an evaluation.
+        channels, layers: width and depth of the backbone; the embeddings have the same width.
+        memory: options of the global module.
+        count_warmup: epochs without the count loss.
+        count_ramp: epochs over which its weight then rises linearly.
+        count_weight: its final weight.
+        final_lr_scale: factor that the learning rates reach, linearly, at the end of the run; 1 keeps them constant.
     """
 
     epochs: int = 200
@@ -52,24 +57,19 @@ class TwoRadiusConfig(TrainConfig):
     validation_batches: int = 8
     channels: int = 128
     layers: int = 3
-    slots: int = 12
-    heads: int = 4
-    temperature: float = 0.35
-    init_std: float = 1e-3
-    mass: Literal["softplus", "log_odds"] = "log_odds"
+    memory: MemoryOptions = MemoryOptions(slots=12, temperature=0.35, mass="log_odds")
     count_warmup: int = 30
     count_ramp: int = 40
     count_weight: float = 0.5
     final_lr_scale: float = 1.0
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("assignments", "validation_batches", "channels", "layers", "slots", "heads"),
+        *MemoryConfig.at_least_one,
+        *("assignments", "validation_batches", "channels", "layers"),
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
     not_negative: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.not_negative,
-        *("init_std", "count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
+        *MemoryConfig.not_negative,
+        *("count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
     )
 
 
@@ -85,8 +85,8 @@ QUICK = replace(
     count_warmup=2,
     count_ramp=2,
 )
-TINY = replace(
-    QUICK, epochs=3, steps_per_epoch=5, num_identifiers=5, assignments=3, validation_batches=2, channels=32, slots=5
+TINY = QUICK.but(
+    epochs=3, steps_per_epoch=5, num_identifiers=5, assignments=3, validation_batches=2, channels=32, slots=5
 )
 
 
@@ -127,26 +127,20 @@ class TwoRadiusExperiment(Experiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(
-            channels=config.channels,
-            slots=config.slots,
-            heads=config.heads,
-            temperature=config.temperature,
-            address_channels=config.channels,
-            init_std=config.init_std,
-            mass=config.mass,
-        )
         return TwoRadiusNet(
             config.num_identifiers + config.num_centres,
             self.task.labels,
             self.task.counts,
-            self.build_memory(spec),
+            self.build_memory(config.memory.at(config.channels, config.channels)),
             channels=config.channels,
             embedding_channels=config.channels,
             layers=config.layers,
             joint=self.model != "mpnn-additive",
             side_by_side=self.model != "mpnn-summed",
         )
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, MPNNS)
 
     def build_memory(self, spec: MemorySpec) -> nn.Module | None:
         """The global module, or None."""
@@ -193,18 +187,18 @@ class TwoRadiusExperiment(Experiment):
 
 
 @dataclass(frozen=True)
-class PermutationConfig(TrainConfig):
+class PermutationConfig(MemoryConfig):
     """Task, backbone and memory.
 
     Args:
         num_identifiers, num_centres: as in :class:`~mooring.suite.two_radius.data.PermutationTask`.
-        graphs: Graphs in a minibatch.
-        validation_batches: Fresh minibatches of an evaluation.
-        channels: Width of every state, a slot's included.
-        embedding_channels: Width of embeddings and addresses, which hold no label and need not shrink with the memory.
-        layers: Local layers.
-        slots, heads, temperature, init_std: as in :class:`~mooring.nn.SlotVirtualNode`.
-        stop_at: Label accuracy at which the task counts as solved and training ends; None trains on.
+        graphs: graphs in a minibatch.
+        validation_batches: fresh minibatches of an evaluation.
+        channels: width of every state, a slot's included.
+        embedding_channels: width of embeddings and addresses, which hold no label and need not shrink with the memory.
+        layers: local layers.
+        memory: options of the global module.
+        stop_at: label accuracy at which the task counts as solved and training ends; None trains on.
     """
 
     epochs: int = 60
@@ -218,25 +212,19 @@ class PermutationConfig(TrainConfig):
     channels: int = 64
     embedding_channels: int = 64
     layers: int = 3
-    slots: int = 24
-    heads: int = 4
-    temperature: float = 0.35
-    init_std: float = 1e-3
+    memory: MemoryOptions = MemoryOptions(slots=24, temperature=0.35)
     stop_at: float | None = 0.999
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("graphs", "validation_batches", "channels", "embedding_channels", "layers", "slots", "heads"),
+        *MemoryConfig.at_least_one,
+        *("graphs", "validation_batches", "channels", "embedding_channels", "layers"),
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature", "stop_at")
-    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "init_std")
+    above_zero: ClassVar[tuple[str, ...]] = (*MemoryConfig.above_zero, "stop_at")
 
 
 PERMUTATION_FULL = PermutationConfig()
-PERMUTATION_QUICK = replace(PERMUTATION_FULL, epochs=15, num_identifiers=12, slots=12)
-PERMUTATION_TINY = replace(
-    PERMUTATION_QUICK, epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5
-)
+PERMUTATION_QUICK = PERMUTATION_FULL.but(epochs=15, num_identifiers=12, slots=12)
+PERMUTATION_TINY = PERMUTATION_QUICK.but(epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5)
 
 
 class LabelExperiment(Experiment):
@@ -277,23 +265,18 @@ class PermutationExperiment(LabelExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(
-            channels=config.channels,
-            slots=config.slots,
-            heads=config.heads,
-            temperature=config.temperature,
-            address_channels=config.embedding_channels,
-            init_std=config.init_std,
-        )
         return TwoRadiusNet(
             config.num_identifiers + config.num_centres,
             self.task.labels,
             None,
-            zoo.build(self.memory, spec),
+            zoo.build(self.memory, config.memory.at(config.channels, config.embedding_channels)),
             channels=config.channels,
             embedding_channels=config.embedding_channels,
             layers=config.layers,
         )
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, MPNNS)
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
         return self._batch("train", epoch, step)

@@ -53,9 +53,9 @@ def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, T
     """Diagnostics of ``app:protocol`` as numbers that go into a record.
 
     Args:
-        net: A :class:`~mooring.suite.two_radius.TwoRadiusNet` that counts.
-        paired: One assignment rendered at every scale, every copy a node; the first graph is what others are held to.
-        pairs: Answers and their minibatches, for the accuracies.
+        net: a :class:`~mooring.suite.two_radius.TwoRadiusNet` that counts.
+        paired: one assignment rendered at every scale, every copy a node; the first graph is what others are held to.
+        pairs: answers and their minibatches, for the accuracies.
 
     Returns:
         ``state_distance`` (None without a global state), ``write_weights`` by source identifier and ``read_weights`` by

@@ -14,12 +14,12 @@ class LocalGraph(NamedTuple):
     """Edges and shares of a weighted mean over senders, between nodes of which equal ones were merged.
 
     Attributes:
-        node: One node of the batch for each node here.
-        position: The node here that holds the state of each node of the batch.
-        sender: The nodes here that send anything.
-        edge_sender: Sender of each edge, as a place in ``sender``.
-        edge_receiver: Receiver of each edge.
-        share: Weight of each edge in the mean at its receiver; the shares of a receiver sum to one.
+        node: one node of the batch for each node here.
+        position: the node here that holds the state of each node of the batch.
+        sender: the nodes here that send anything.
+        edge_sender: sender of each edge, as a place in ``sender``.
+        edge_receiver: receiver of each edge.
+        share: weight of each edge in the mean at its receiver; the shares of a receiver sum to one.
     """
 
     node: Int[Tensor, " merged"]
@@ -40,9 +40,9 @@ def local_graph(
     5,700 (full) sources in every layer.
 
     Args:
-        kind: Equal for nodes with equal features.
-        edge_index: Sender and receiver of each edge.
-        edge_weight: Positive weight of each edge.
+        kind: equal for nodes with equal features.
+        edge_index: sender and receiver of each edge.
+        edge_weight: positive weight of each edge.
     """
     receives = torch.zeros_like(kind, dtype=torch.bool)
     receives[edge_index[1]] = True
@@ -77,8 +77,8 @@ class MeanConv(nn.Module):
     linear: in Two-Radius few nodes send and many receive.
 
     Args:
-        channels: Width of the states.
-        joint: False keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
+        channels: width of the states.
+        joint: false keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
             paper does not say which it has; only the first lets a node choose from what it hears.
 
     Shapes:
@@ -125,15 +125,15 @@ class TwoRadiusNet(nn.Module):
     states, because they have equal features and receive nothing, are computed once.
 
     Args:
-        num_identifiers: Identifiers including those of the centres.
-        num_labels: Labels, without the null label.
-        num_counts: Count classes, class ``c - 1`` for count ``c``; None for a network that names labels only.
-        memory: Global module with the forward of ``SlotVirtualNode``, or None.
-        channels: Width of the states.
-        embedding_channels: Width of the embeddings, hence of the address.
-        layers: Local layers.
+        num_identifiers: identifiers including those of the centres.
+        num_labels: labels, without the null label.
+        num_counts: count classes, class ``c - 1`` for count ``c``; None for a network that names labels only.
+        memory: global module with the forward of ``SlotVirtualNode``, or None.
+        channels: width of the states.
+        embedding_channels: width of the embeddings, hence of the address.
+        layers: local layers.
         joint: as in :class:`MeanConv`.
-        side_by_side: False adds the three embeddings up instead.
+        side_by_side: false adds the three embeddings up instead.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The original Two-Radius task on its finite data set: PyG's convolutions, with or without a global memory."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -11,12 +11,13 @@ from torch.nn.functional import leaky_relu
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from mooring import zoo
+from mooring.nn import MemoryOptions
 from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.memory import MemoryConfig
 from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, TwoRadiusBatch, stream
 from mooring.suite.two_radius.experiment import LabelExperiment
 from mooring.suite.two_radius.metrics import mean_scores
 from mooring.suite.two_radius.model import Answer, two_layers
-from mooring.zoo import MemorySpec
 
 GAT_HEADS = 2
 
@@ -41,12 +42,12 @@ class OriginalNet(nn.Module):
     Departs: the one-hot features meet a linear map of their own (a sum of two embeddings) before the first convolution.
 
     Args:
-        num_identifiers: Identifiers including those of the centres.
-        num_classes: Labels.
+        num_identifiers: identifiers including those of the centres.
+        num_classes: labels.
         conv: ``gcn``, ``gin``, ``sage`` or ``gat``.
-        memories: Global modules with the forward of ``SlotVirtualNode``, one after each of the first convolutions.
-        channels: Width.
-        layers: Convolutions.
+        memories: global modules with the forward of ``SlotVirtualNode``, one after each of the first convolutions.
+        channels: width.
+        layers: convolutions.
     """
 
     def __init__(
@@ -78,17 +79,17 @@ class OriginalNet(nn.Module):
 
 
 @dataclass(frozen=True)
-class OriginalConfig(TrainConfig):
+class OriginalConfig(MemoryConfig):
     """Task, network and stopping rule.
 
     Args:
         num_identifiers, num_classes, num_centres, sizes: as in :class:`~mooring.suite.two_radius.data.OriginalTask`.
-        batch_size: Graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
-        channels, layers: Width and number of convolutions.
-        memory_blocks: Global modules, one after each of the first convolutions.
-        slots, heads, temperature, init_std: as in :class:`~mooring.nn.SlotVirtualNode`. The defaults are
-            for many identifiers: addresses this sharp tell a good part of 200 apart before any training.
-        stop_at: Validation accuracy at which training ends; None trains on.
+        batch_size: graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
+        channels, layers: width and number of convolutions.
+        memory_blocks: global modules, one after each of the first convolutions.
+        memory: options of the global modules. The defaults are for many identifiers: addresses this sharp tell a good
+            part of 200 apart before any training.
+        stop_at: validation accuracy at which training ends; None trains on.
     """
 
     epochs: int = 100
@@ -102,27 +103,22 @@ class OriginalConfig(TrainConfig):
     channels: int = 128
     layers: int = 4
     memory_blocks: int = 1
-    slots: int = 256
-    heads: int = 1
-    temperature: float = 0.1
-    init_std: float = 0.1
+    memory: MemoryOptions = MemoryOptions(slots=256, heads=1, temperature=0.1, init_std=0.1)
     stop_at: float | None = 0.995
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("batch_size", "channels", "layers", "slots", "heads"),
+        *MemoryConfig.at_least_one,
+        *("batch_size", "channels", "layers"),
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature", "stop_at")
-    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "memory_blocks", "init_std")
+    above_zero: ClassVar[tuple[str, ...]] = (*MemoryConfig.above_zero, "stop_at")
+    not_negative: ClassVar[tuple[str, ...]] = (*MemoryConfig.not_negative, "memory_blocks")
 
 
 FULL = OriginalConfig()
 # 2,000 updates of 8 graphs: what two cores can do for every n of the published table.
-SWEEP = replace(FULL, epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
-QUICK = replace(FULL, epochs=5, steps_per_epoch=100, slots=16)
-TINY = replace(
-    QUICK, epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5
-)
+SWEEP = FULL.but(epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
+QUICK = FULL.but(epochs=5, steps_per_epoch=100, slots=16)
+TINY = QUICK.but(epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5)
 
 
 @register_experiment
@@ -166,6 +162,12 @@ class OriginalExperiment(LabelExperiment):
                 f"split has {config.sizes[0]}. Lower steps_per_epoch or batch_size."
             )
 
+    def describe(self) -> dict[str, Any]:
+        """Convolutions alone come first; then, memory by memory, those with one."""
+        memory = zoo.entry(self.memory)
+        title = self.conv.upper() if self.memory == "none" else f"{self.conv.upper()}+{memory.label}"
+        return {"title": title, "order": memory.order * len(CONVS) + list(CONVS).index(self.conv)}
+
     @cached_property
     def train_split(self) -> OriginalSplit:
         """The training split, drawn when first needed."""
@@ -173,14 +175,7 @@ class OriginalExperiment(LabelExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(
-            channels=config.channels,
-            slots=config.slots,
-            heads=config.heads,
-            temperature=config.temperature,
-            address_channels=config.channels,
-            init_std=config.init_std,
-        )
+        spec = config.memory.at(config.channels, config.channels)
         memories = [zoo.build(self.memory, spec) for _ in range(config.memory_blocks)]
         return OriginalNet(
             config.num_identifiers + config.num_centres,

@@ -194,10 +194,10 @@ def collate(
     """Join some graphs of a dataset, in the order given.
 
     Args:
-        dataset: Where they are from.
-        graphs: Their numbers.
-        sectors: Sectors of a node.
-        rng: Given for training: each graph is rotated, mirrored and has its parities exchanged at random. None of
+        dataset: where they are from.
+        graphs: their numbers.
+        sectors: sectors of a node.
+        rng: given for training: each graph is rotated, mirrored and has its parities exchanged at random. None of
             these changes a distance, a weight or which pairs share a sector, so the optimum stays what it was.
     """
     nodes, node_graph = ragged(dataset.node_start, graphs)

@@ -32,10 +32,10 @@ def solve(
     One worker and a fixed seed: the same problem always gives the same set.
 
     Args:
-        num_nodes: Number of nodes.
-        pairs, sector, weight: As in :class:`~mooring.suite.linksets.data.LinkGraph`.
-        settings: Gives the two bounds.
-        excluded: A link set that must not be the answer, to look for a second optimum.
+        num_nodes: number of nodes.
+        pairs, sector, weight: as in :class:`~mooring.suite.linksets.data.LinkGraph`.
+        settings: gives the two bounds.
+        excluded: a link set that must not be the answer, to look for a second optimum.
 
     Without candidates the empty set is optimal.
     """

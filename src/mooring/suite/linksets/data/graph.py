@@ -20,14 +20,14 @@ class LinkSettings:
     """Nodes in a disc of radius 1, and the rules a link set must obey. ``docs/linksets.md`` gives the reasons.
 
     Args:
-        nodes: Number of nodes, log-uniform, both ends included.
-        larger_nodes: The same in split ``larger``.
-        reach: Largest distance of a candidate pair.
-        sectors: Equal angular sectors of each node, counted from its antenna's orientation.
-        per_sector: Most links in one sector of one node.
-        degree: Most links of one node.
-        spread: Log-ratio of the weights between two nodes of gain 1 and two of gain 0, at equal distance.
-        decay: Distance at which a weight has fallen by ``exp(-1/2)``.
+        nodes: number of nodes, log-uniform, both ends included.
+        larger_nodes: the same in split ``larger``.
+        reach: largest distance of a candidate pair.
+        sectors: equal angular sectors of each node, counted from its antenna's orientation.
+        per_sector: most links in one sector of one node.
+        degree: most links of one node.
+        spread: log-ratio of the weights between two nodes of gain 1 and two of gain 0, at equal distance.
+        decay: distance at which a weight has fallen by ``exp(-1/2)``.
     """
 
     nodes: tuple[int, int] = (8, 64)

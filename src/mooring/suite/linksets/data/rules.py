@@ -72,9 +72,9 @@ def violations(graph: LinkGraph, links: NDArray[np.bool_], settings: LinkSetting
     ``sector`` the share of (node, sector) cells, with more links than allowed.
 
     Args:
-        graph: Whose nodes are linked.
+        graph: whose nodes are linked.
         links: ``[nodes, nodes]``, true where row links to column; any matrix, so that broken ones can be judged.
-        settings: The rules.
+        settings: the rules.
 
     A graph without links breaks nothing.
     """

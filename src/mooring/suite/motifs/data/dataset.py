@@ -84,11 +84,11 @@ def generate_many(settings: MotifSettings, split: str, num_graphs: int, seed: in
     """Make graphs ``0..num_graphs-1`` of a split; the bytes do not depend on ``workers``.
 
     Args:
-        settings: Ranges of the census.
-        split: One of ``SPLITS``.
-        num_graphs: How many.
-        seed: Seed of the whole census.
-        workers: Processes to use; 1 stays in this one.
+        settings: ranges of the census.
+        split: one of ``SPLITS``.
+        num_graphs: how many.
+        seed: seed of the whole census.
+        workers: processes to use; 1 stays in this one.
 
     >>> len(generate_many(MotifSettings(), "train", num_graphs=3, seed=0))
     3

@@ -20,10 +20,10 @@ def rewire(
     (a tree offers hardly any) fewer are made.
 
     Args:
-        frame: Background edges and bridges, [2, edges]; a node from ``num_background`` on is a root.
-        num_background: Number of background nodes.
-        num_swaps: How many swaps to make.
-        rng: Source of the choices.
+        frame: background edges and bridges, [2, edges]; a node from ``num_background`` on is a root.
+        num_background: number of background nodes.
+        num_swaps: how many swaps to make.
+        rng: source of the choices.
     """
     edges: list[tuple[int, int]] = list(zip(frame[0].tolist(), frame[1].tolist(), strict=True))
     if len(edges) < 2:
@@ -116,10 +116,10 @@ def generate(settings: MotifSettings, split: str, index: int, seed: int) -> Moti
     Paper: app:motifs; the splits are those of its second paragraph.
 
     Args:
-        settings: Ranges of the census.
-        split: One of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
-        index: Which graph, from 0.
-        seed: Seed of the whole census.
+        settings: ranges of the census.
+        split: one of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
+        index: which graph, from 0.
+        seed: seed of the whole census.
 
     >>> graph = generate(MotifSettings(), "iid", index=0, seed=0)
     >>> int(graph.marker.sum()) == int(graph.counts.sum() + graph.distractors.sum())

@@ -13,9 +13,9 @@ class Shape:
     """A small connected graph whose node 0 is the root, hung on the rest of a graph by one edge at that root.
 
     Args:
-        name: What tables and targets call it.
-        num_nodes: How many nodes it has, root included.
-        edges: Undirected edges, each once.
+        name: what tables and targets call it.
+        num_nodes: how many nodes it has, root included.
+        edges: undirected edges, each once.
     """
 
     name: str
@@ -68,16 +68,16 @@ class MotifSettings:
     """Ranges of the motif census; every range includes both ends. ``docs/motifs.md`` gives the reason for each value.
 
     Args:
-        max_count: In-distribution count of each motif is uniform on ``0..max_count``.
-        max_distractors: In-distribution count of each distractor family is uniform on ``0..max_distractors``.
-        background: In-distribution background size, log-uniform.
-        extra_edges: Background edges beyond a spanning tree, per background node.
-        num_types: Node types, drawn uniformly; they say nothing about motifs.
-        ood_counts: Count of each motif in split ``counts``.
-        ood_background: Background size in split ``background``.
-        copies: How many copies splits ``replicated`` and ``jittered`` make of an ``iid`` graph.
-        rewired: Degree-preserving swaps a jittered copy gets, per edge outside the gadgets.
-        retyped: Share of a jittered copy's nodes whose type is drawn again, uniformly.
+        max_count: in-distribution count of each motif is uniform on ``0..max_count``.
+        max_distractors: in-distribution count of each distractor family is uniform on ``0..max_distractors``.
+        background: in-distribution background size, log-uniform.
+        extra_edges: background edges beyond a spanning tree, per background node.
+        num_types: node types, drawn uniformly; they say nothing about motifs.
+        ood_counts: count of each motif in split ``counts``.
+        ood_background: background size in split ``background``.
+        copies: how many copies splits ``replicated`` and ``jittered`` make of an ``iid`` graph.
+        rewired: degree-preserving swaps a jittered copy gets, per edge outside the gadgets.
+        retyped: share of a jittered copy's nodes whose type is drawn again, uniformly.
     """
 
     max_count: int = 6

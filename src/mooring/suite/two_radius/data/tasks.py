@@ -30,11 +30,11 @@ class CountedTask:
     Args:
         num_identifiers: ``n``, source types and targets per graph.
         max_base_count: ``A``.
-        scales: Scales ``r`` at which every assignment is rendered.
-        num_labels: Labels to draw from; the number of identifiers unless told.
-        num_counts: Largest count a model can name; the largest there is unless told.
-        num_centres: Centres per graph.
-        distinct_labels: Draw labels without repetition (a permutation when there are ``n``) or independently.
+        scales: scales ``r`` at which every assignment is rendered.
+        num_labels: labels to draw from; the number of identifiers unless told.
+        num_counts: largest count a model can name; the largest there is unless told.
+        num_centres: centres per graph.
+        distinct_labels: draw labels without repetition (a permutation when there are ``n``) or independently.
         rendering: ``"full"`` gives every copy a node; ``"collapsed"`` stores identical copies once, with their
             multiplicity. Both renderings of one stream hold the same assignments and the same order of targets.
 
@@ -142,7 +142,7 @@ class PermutationTask:
 
     Args:
         num_identifiers: ``n``, sources and targets per graph.
-        num_centres: Centres per graph.
+        num_centres: centres per graph.
 
     Example:
         >>> from mooring.suite.two_radius.data import stream
@@ -220,9 +220,9 @@ class OriginalTask:
 
     Args:
         num_identifiers: ``n``, sources and targets per graph.
-        num_classes: Labels.
+        num_classes: labels.
         num_centres: ``K``.
-        sizes: Graphs in the training, validation and test split.
+        sizes: graphs in the training, validation and test split.
 
     Example:
         >>> task = OriginalTask(5, sizes=(7, 3, 2))
