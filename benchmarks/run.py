@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from mooring.suite import records
 from mooring.suite.bench import bench
-from mooring.suite.files import write_atomic
-from mooring.suite.train.provenance import git_commit, versions
 
 
 def main() -> None:
@@ -24,8 +22,7 @@ def main() -> None:
 
 
 def write(folder: Path, record: dict[str, Any]) -> None:
-    origin = {"versions": versions() | record["versions"], "git_commit": git_commit()}
-    write_atomic(folder / f"{record['name']}.json", json.dumps(record | origin, indent=1) + "\n")
+    records.write(folder / f"{record['name']}.json", record)
 
 
 if __name__ == "__main__":

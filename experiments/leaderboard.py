@@ -15,7 +15,7 @@ from recipe import RESULTS
 
 from mooring import zoo
 from mooring.suite.report import tables_text
-from mooring.suite.train import Record, RunRequest, parse_seeds, run_many
+from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
 
 PRESET = "screen"
 TOP = 5
@@ -37,7 +37,7 @@ class Board:
 
     def score(self, asked: RunRequest) -> float:
         """What a finished run was selected by, turned so that higher is better."""
-        return self.sign * float(Record.read(asked.record_path).metrics["best"][self.metric])
+        return self.sign * float(RunRecord.read(resolve(asked).record_path).metrics["best"][self.metric])
 
 
 BOARDS = {
@@ -79,7 +79,7 @@ def command(
     for seed in parse_seeds(further) if further else ():
         for asked in run([board.request(model, seed, best[model]) for model in leaders]):
             tried[asked.model].append(asked)
-    print(tables_text([run.record_path for runs in tried.values() for run in runs]))
+    print(tables_text([resolve(run).record_path for runs in tried.values() for run in runs]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mooring.suite.report import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, run_many
+from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -24,6 +24,6 @@ def main(requests: Callable[[list[int]], Iterable[RunRequest]], default_seeds: s
     ) -> None:
         asked = list(requests(parse_seeds(seeds)))
         run_many(asked, workers, engine)  # type: ignore[arg-type]
-        print(tables_text([request.record_path for request in asked]))
+        print(tables_text([resolve(request).record_path for request in asked]))
 
     typer.run(command)

@@ -8,7 +8,7 @@ import typer
 from recipe import RESULTS
 
 from mooring.suite.report import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, run_many
+from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
 MODELS = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
 # The preset's own first; the figure shows the better one of each point.
@@ -42,7 +42,7 @@ def command(
         for rate in RATES
     ]
     run_many(asked, workers)
-    print(tables_text([request.record_path for request in asked]))
+    print(tables_text([resolve(request).record_path for request in asked]))
 
 
 if __name__ == "__main__":

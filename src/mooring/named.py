@@ -1,11 +1,16 @@
-"""Objects by their import name, ``package.module:Name``: how a command is given code of one's own."""
+"""Names that a user types: ``package.module:Name`` for code of one's own, and what an unknown name may have meant."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import re
 import traceback
-from difflib import get_close_matches
+from collections.abc import Iterable
 from typing import Any
+
+# From here on two names look alike, in the measure of difflib and by its own default.
+ALIKE = 0.6
 
 
 def import_object(target: str, who: str) -> Any:
@@ -40,11 +45,39 @@ def import_object(target: str, who: str) -> Any:
         raise ValueError(_failed(who, module_name, error)) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            close = get_close_matches(part, dir(found), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
-            raise ValueError(f"{who}: {module_name} has no {attribute!r}{hint}")
+            hint = suggest(part, dir(found), f"see dir({module_name}).")
+            raise ValueError(f"{who}: {module_name} has no {attribute!r}; {hint}")
         found = getattr(found, part)
     return found
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, or None if none is.
+
+    Words count beside letters: ``global_lr`` shares one with ``memory_lr_scale``.
+
+    >>> did_you_mean("global_lr", ["epochs", "memory_lr_scale"])
+    'memory_lr_scale'
+    """
+
+    def likeness(other: str) -> tuple[float, float]:
+        words, others = (set(re.split(r"[^a-z0-9]+", text.lower())) - {""} for text in (name, other))
+        letters = difflib.SequenceMatcher(None, name.lower(), other.lower()).ratio()
+        shared = len(words & others) / max(1, len(words | others))
+        return letters + shared, max(letters, 1.0 if shared else 0.0)
+
+    best = max(known, key=likeness, default=None)
+    return best if best is not None and likeness(best)[1] >= ALIKE else None
+
+
+def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the end of a message about an unknown name: the name that was meant, or `otherwise`.
+
+    >>> suggest("epoch", ["epochs", "seed"], "the fields are epochs, seed.")
+    "did you mean 'epochs'?"
+    """
+    guess = did_you_mean(name, known)
+    return otherwise if guess is None else f"did you mean {guess!r}?"
 
 
 def _failed(who: str, module_name: str, error: BaseException) -> str:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from parts import PARTS, Part
 
-from mooring.suite.train import RunRequest
+from mooring.suite.train import RunRequest, resolve
 
 # Task -> model and changes to its tiny preset: epochs enough to be killed several times.
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -97,7 +97,7 @@ def soak(task: str, number_of_kills: int, seed: int, part: Part, folder: Path) -
         started = time.monotonic()
         moments = random.Random(1000 * seed + state["runs"])
         kills = killed(torn, number_of_kills - state["kills"], seconds, moments)
-        changed = differences(whole.record_path, torn.record_path)
+        changed = differences(resolve(whole).record_path, resolve(torn).record_path)
         left = [path.name for path in torn.out.rglob(".*.tmp")]
         if changed or left:
             state["different"].append({"run": state["runs"], "kills": kills, "fields": changed, "left_behind": left})

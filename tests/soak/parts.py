@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.train.provenance import git_commit
+from mooring.suite.files import write_atomic
+from mooring.suite.records import git_commit
 
 ROOT = Path(__file__).parent.parent.parent
 # Of no interest to `mooring report`, which leaves folders with an underscore out.
@@ -37,11 +37,8 @@ class Part:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Written beside and renamed over, so that a kill leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    """Whole or not at all."""
+    write_atomic(path, json.dumps(content, indent=1) + "\n")
 
 
 @lru_cache(maxsize=1)

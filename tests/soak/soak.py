@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kills import TASKS
 from parts import PARTS, ROOT, commit, write_json
 
-from mooring.suite.train.provenance import versions
+from mooring.suite.records import SCHEMA, versions
 
 HERE = Path(__file__).parent
 RECORD = ROOT / "results" / "reliability" / "soak.json"
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     total = collect(given.parts, given.seed)
     passed = not any(codes) and total["parts"] == len(codes)
     record = {
-        "schema": 1,
+        "schema": SCHEMA,
         "kind": "soak",
         "what": "generated inputs, killed trainings and broken records",
         "seed": given.seed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -19,6 +18,7 @@ from mooring import __version__
 from mooring.audit import Card, Finding, catalogue
 from mooring.suite import cli
 from mooring.suite.bench.peers import PEERS
+from mooring.suite.train import resolve
 from support import ROOT
 
 TOYS = Path(__file__).parent / "train"
@@ -200,7 +200,7 @@ def test_a_task_without_a_quick_preset_starts_with_its_own(
     monkeypatch.setattr("mooring.suite.report.tables_text", lambda *_: "")
     assert mooring("run", task)[0] == 0
     assert {request.preset for request in asked} == {"screen"}
-    assert all(request.experiment() for request in asked[:2])
+    assert all(resolve(request) for request in asked[:2])
 
 
 def test_the_version_is_printed(mooring: Command) -> None:
@@ -243,20 +243,6 @@ def test_an_audit_of_many_modules_names_the_broken_ones_and_exits_with_one(
         assert {path.stem for path in Path(target).iterdir()} == {"good", "leaky", "odd"}
     monkeypatch.setattr(catalogue, "cards", lambda *_, **__: iter(found[:1]))
     assert mooring("audit", "zoo")[0] == 0
-
-
-def test_records_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "deep" / "record.json"
-    cli.write_json(path, {"a": 1})
-
-    def power_cut(*_: Any) -> None:
-        raise OSError("the lights went out")
-
-    monkeypatch.setattr(files.os, "fsync", power_cut)
-    with pytest.raises(OSError, match="lights"):
-        cli.write_json(path, {"a": 2})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [item.name for item in path.parent.iterdir()] == ["record.json"]
 
 
 def test_stale_tables_fail_with_one(mooring: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from mooring.suite.report import build_report
 from mooring.suite.report.records import COMMANDS
 from mooring.suite.report.sections import CHAPTERS, Chapter
 from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds
+from mooring.suite.train import resolve as resolve_run
 from mooring.theory import labels
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +126,7 @@ def resolve_mooring(name: str, *words: str) -> None:
         changes = parse_overrides(given["change"] or [], name)
         for model in models or get_experiment(given["task"]).models[:1]:
             for seed in parse_seeds(given["seeds"])[:1]:
-                RunRequest(given["task"], model, seed, given["preset"], changes).experiment()
+                resolve_run(RunRequest(given["task"], model, seed, given["preset"], changes))
     if name == "verify":
         assert set(given["labels"] or ()) <= set(labels())
     if name == "audit" and given["target"] not in ("catalogue", "zoo"):

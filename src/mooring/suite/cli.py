@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from functools import partial
@@ -13,7 +12,7 @@ import typer
 from rich.console import Console
 
 from mooring import __version__
-from mooring.suite.files import write_atomic
+from mooring.suite.records import write as write_record
 from mooring.suite.terminal import FittedTable, Heading
 
 app = typer.Typer(
@@ -90,7 +89,15 @@ def run(
     try:
         from mooring import zoo
         from mooring.suite.report import tables_text
-        from mooring.suite.train import RunRequest, RunsFailed, get_experiment, parse_overrides, parse_seeds, run_many
+        from mooring.suite.train import (
+            RunRequest,
+            RunsFailed,
+            get_experiment,
+            parse_overrides,
+            parse_seeds,
+            resolve,
+            run_many,
+        )
 
         import_from_here(task, models)
         experiment = get_experiment(task)
@@ -109,7 +116,7 @@ def run(
     except RunsFailed as failed:
         fail(str(failed))
     # Fitted to the console already.
-    text = tables_text([request.record_path for request in requests], console.width)
+    text = tables_text([resolve(request).record_path for request in requests], console.width)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -136,7 +143,7 @@ def verify(
             console.print(f"       {line}", highlight=False, style="dim")
 
     outcome = theory.verify(labels, seed, progress=say)
-    write_json(out, outcome.to_record())
+    write_record(out, outcome.to_record())
     console.print(f"{len(outcome.results)} claims in {outcome.seconds:.0f} s; record: {out}", highlight=False)
     if plot is not None:
         for path in write_figures([out], plot):
@@ -169,7 +176,7 @@ def audit(
         for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
             console.print(card.render())
             if out is not None:
-                write_json(out / f"{slug(card.module)}.json", card.to_record())
+                write_record(out / f"{slug(card.module)}.json", card.to_record())
             broken += [f"{card.module} breaks {names(card)}"] if card.broken else []
         if broken:
             fail(f"audit: {'; '.join(broken)}.")
@@ -186,7 +193,7 @@ def audit(
         card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
     console.print(card.render())
     if out is not None:
-        write_json(out, card.to_record())
+        write_record(out, card.to_record())
     if card.broken:
         fail(f"audit: {target} breaks {names(card)}.")
 
@@ -219,7 +226,7 @@ def bench(
             sweep=sweep,  # type: ignore[arg-type]
             peers=parse_names(peers),
             memory=memory,
-            save=None if out is None else partial(write_json, out),
+            save=None if out is None else partial(write_record, out),
         )
     except benching.WrongResult as error:
         fail(str(error))
@@ -306,14 +313,6 @@ def require_file(path: Path) -> None:
         fail(f"{path} cannot be written: {above} is a file.", 2)
     if not os.access(path if path.exists() else above, os.W_OK):
         fail(f"{path} cannot be written: no permission.", 2)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a record with where it comes from, whole or not at all."""
-    from mooring.suite.train.provenance import git_commit, versions
-
-    origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
-    write_atomic(path, json.dumps(content | origin, indent=1) + "\n")
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -11,7 +11,6 @@ A module that is not registered goes by its import name, ``package.module:Name``
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ from typing import Any
 
 from torch import nn
 
-from mooring.named import import_object
+from mooring.named import import_object, suggest
 from mooring.nn import MemorySpec
 
 Builder = Callable[[MemorySpec], nn.Module | None]
@@ -77,9 +76,8 @@ def entry(name: str) -> Entry:
     if ":" in name:
         return own_entry(name)
     if name not in _ENTRIES:
-        close = difflib.get_close_matches(name, _ENTRIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(_ENTRIES)}."
-        raise ValueError(f"zoo: unknown module {name!r}{hint}")
+        known = ", ".join(_ENTRIES)
+        raise ValueError(f"zoo: unknown module {name!r}; {suggest(name, _ENTRIES, f'there are {known}.')}")
     return _ENTRIES[name]
 
 

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mooring.suite import cli
+from mooring.suite.records import write
 from mooring.suite.report import RecordError, refusals
 from mooring.suite.report.clean import exceptions
 
@@ -84,10 +85,8 @@ def test_the_command_names_what_it_refuses(
 
 
 def test_every_record_that_the_command_writes_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.suite.train.provenance.git_commit", lambda: COMMIT)
-    cli.write_json(
-        tmp_path / "records" / "a.json", {"schema": 1, "kind": "bench", "rows": [], "versions": {"torch": "2"}}
-    )
+    monkeypatch.setattr("mooring.suite.records.file.git_commit", lambda: COMMIT)
+    write(tmp_path / "records" / "a.json", {"schema": 1, "kind": "bench", "rows": [], "versions": {"torch": "2"}})
     written = json.loads((tmp_path / "records" / "a.json").read_text())
     assert written["git_commit"] == COMMIT
     assert written["versions"]["torch"] == "2"

@@ -11,10 +11,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
+from mooring.suite.records import RecordError
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, _digest
-from mooring.suite.train.record import RecordError
+from mooring.suite.train.config import Identity
 
-CONFIG = {"epochs": 5, "scales": [1, 2]}
+IDENTITY = Identity({"epochs": 5, "scales": [1, 2]})
 
 
 def checkpoint(epochs_done: int) -> Checkpoint:
@@ -34,7 +35,7 @@ def complain(text: str) -> None:
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    store, saved = CheckpointStore(tmp_path, CONFIG), checkpoint(2)
+    store, saved = CheckpointStore(tmp_path, IDENTITY), checkpoint(2)
     store.save(saved)
     loaded = store.load(complain)
     assert loaded is not None
@@ -47,12 +48,20 @@ def test_round_trip(tmp_path: Path) -> None:
     assert (loaded.epochs_done, loaded.selected_epoch, loaded.wall_seconds, loaded.done) == (2, 0, 1.5, False)
 
 
+def test_the_curves_are_written_too(tmp_path: Path) -> None:
+    saved = checkpoint(2)
+    saved.history[1]["late"] = 3.0
+    CheckpointStore(tmp_path, IDENTITY).save(saved)
+    rows = (tmp_path / "history.csv").read_text().split()
+    assert rows == ["epoch,mse,gain,late", "0,nan,inf,", "1,nan,inf,3.0"]
+
+
 def test_nothing_saved_gives_none(tmp_path: Path) -> None:
-    assert CheckpointStore(tmp_path, CONFIG).load(complain) is None
+    assert CheckpointStore(tmp_path, IDENTITY).load(complain) is None
 
 
 def test_two_generations_are_kept(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, CONFIG)
+    store = CheckpointStore(tmp_path, IDENTITY)
     for epoch in (1, 2, 5):
         store.save(checkpoint(epoch))
     assert [path.name for path in store.paths()] == ["epoch-000005.safetensors", "epoch-000002.safetensors"]
@@ -74,7 +83,7 @@ def flip_a_bit(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [truncate, empty, flip_a_bit])
 def test_a_corrupt_file_is_reported_and_the_one_before_it_used(tmp_path: Path, damage: object) -> None:
-    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store, reports = CheckpointStore(tmp_path, IDENTITY), []
     store.save(checkpoint(2))
     newest = store.save(checkpoint(3))
     damage(newest)  # type: ignore[operator]
@@ -90,7 +99,7 @@ def test_a_corrupt_file_is_reported_and_the_one_before_it_used(tmp_path: Path, d
 
 
 def test_with_all_corrupt_the_run_starts_anew(tmp_path: Path) -> None:
-    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store, reports = CheckpointStore(tmp_path, IDENTITY), []
     for epoch in (2, 3):
         truncate(store.save(checkpoint(epoch)))
     assert store.load(reports.append) is None
@@ -99,9 +108,9 @@ def test_with_all_corrupt_the_run_starts_anew(tmp_path: Path) -> None:
 
 
 def test_another_config_is_refused(tmp_path: Path) -> None:
-    CheckpointStore(tmp_path, CONFIG).save(checkpoint(2))
+    CheckpointStore(tmp_path, IDENTITY).save(checkpoint(2))
     with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7.*--out.*delete"):
-        CheckpointStore(tmp_path, {**CONFIG, "epochs": 7}).load(complain)
+        CheckpointStore(tmp_path, Identity({**IDENTITY.config, "epochs": 7})).load(complain)
 
 
 def with_facts(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]) -> None:
@@ -153,7 +162,7 @@ def drop(tensors: dict[str, torch.Tensor], group: str) -> None:
 def test_facts_that_make_no_sense_are_set_aside_whatever_the_checksum(
     tmp_path: Path, change: Callable[[Any, Any], Any], reason: str
 ) -> None:
-    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store, reports = CheckpointStore(tmp_path, IDENTITY), []
     store.save(checkpoint(2))
     newest = store.save(checkpoint(3))
     with_facts(newest, change)
@@ -166,7 +175,7 @@ def test_facts_that_make_no_sense_are_set_aside_whatever_the_checksum(
 
 
 def test_a_file_written_again_as_it_was_is_read(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, CONFIG)
+    store = CheckpointStore(tmp_path, IDENTITY)
     with_facts(store.save(checkpoint(3)), lambda facts, tensors: None)
     loaded = store.load(complain)
     assert loaded is not None
@@ -174,7 +183,7 @@ def test_a_file_written_again_as_it_was_is_read(tmp_path: Path) -> None:
 
 
 def test_a_run_that_never_ends_its_last_epoch_is_set_aside(tmp_path: Path) -> None:
-    store, reports = CheckpointStore(tmp_path, CONFIG), []
+    store, reports = CheckpointStore(tmp_path, IDENTITY), []
     store.save(checkpoint(5))
     assert store.load(reports.append) is None
     assert "5 of 5, and done is False" in reports[0]

@@ -1,11 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
 
-from mooring.suite.train.config import ConfigError, differing_field, flat, override, parse_overrides, strict, to_json
+from mooring.suite.records import RecordError
+from mooring.suite.train.config import (
+    ConfigError,
+    Identity,
+    defaults,
+    differing_field,
+    flat,
+    override,
+    parse_overrides,
+    strict,
+    to_json,
+)
 from mooring.suite.train.experiment import TrainConfig, get_experiment
 
 WHERE = "two-radius 'quick'"
@@ -154,6 +166,28 @@ def test_differing_field_finds_changes_additions_and_removals() -> None:
     assert differing_field({"a": 1, "c": None}, {"a": 1}) == "c"
 
 
+def test_another_config_is_refused_by_field() -> None:
+    path = Path("results/toy.json")
+    Identity({"epochs": 5}).require({"epochs": 5}, path, remove=path)
+    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
+        Identity({"epochs": 7}).require({"epochs": 5}, path, remove=path)
+
+
+def test_a_field_that_a_file_lacks_counts_as_its_default() -> None:
+    path, wide = Path("results/toy.json"), to_json(WIDE)
+    old = {name: value for name, value in wide.items() if name not in ("scales", "pool")}
+    assert defaults(Wide)["scales"] == [1, 2, 3]
+    assert "epochs" not in defaults(Wide)
+    Identity(wide, defaults(Wide)).require(old, path, remove=path)
+    with pytest.raises(RecordError, match="made with pool='mean', but this run asks for pool='sum'"):
+        Identity({**wide, "pool": "sum"}, defaults(Wide)).require(old, path, remove=path)
+    # What has no default, and what the config no longer has, still tells them apart.
+    with pytest.raises(RecordError, match="made with epochs='<absent>'"):
+        Identity(wide, defaults(Wide)).require({"steps_per_epoch": 5}, path, remove=path)
+    with pytest.raises(RecordError, match="made with gone=1, but this run asks for gone='<absent>'"):
+        Identity(wide, defaults(Wide)).require({**wide, "gone": 1}, path, remove=path)
+
+
 @dataclass(frozen=True)
 class Part:
     slots: int = 12
@@ -187,6 +221,7 @@ def test_a_parts_fields_are_set_by_name() -> None:
     changed = override(WHOLE, parse_overrides(["slots=5", "spread=none", "channels=3", "last=2"]), WHERE)
     assert changed == replace(WHOLE, channels=3, memory=Part(5, None, 8), last=2)
     assert flat(changed)["slots"] == 5
+    assert defaults(Whole)["slots"] == 7
     # What the part was given elsewhere stays.
     assert override(replace(WHOLE, memory=Part(3, 0.1, 9)), {"slots": 4}, WHERE).memory == Part(4, 0.1, 9)
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from toy_experiment import run_with_every_checkpoint
 
-from mooring.suite.train import Record, RunRequest
+from mooring.suite.records import RunRecord
+from mooring.suite.train import RunRequest, resolve
 
 
 def test_two_devices_average_over_their_own_batches(toy: Callable[..., RunRequest]) -> None:
@@ -14,9 +15,9 @@ def test_two_devices_average_over_their_own_batches(toy: Callable[..., RunReques
     run_with_every_checkpoint(both.to_json())
     one = toy(out=both.out / "one", epochs=1, steps_per_epoch=1, dropout=0.0, merge=2)
     run_with_every_checkpoint(one.to_json())
-    row = Record.read(both.record_path).metrics["epochs"][0]
-    merged = Record.read(one.record_path).metrics["epochs"][0]
+    row = RunRecord.read(resolve(both).record_path).metrics["epochs"][0]
+    merged = RunRecord.read(resolve(one).record_path).metrics["epochs"][0]
     assert row["train/loss"] == pytest.approx(merged["train/loss"], rel=1e-6)
     # The gradients were averaged too: the weights after the step agree.
     assert row["mse"] == pytest.approx(merged["mse"], rel=1e-5)
-    assert len(Record.read(both.record_path).metrics["epochs"]) == 2
+    assert len(RunRecord.read(resolve(both).record_path).metrics["epochs"]) == 2

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.train import RunRequest, RunsFailed, engine, get_experiment, run_many, run_one
-from mooring.suite.train.engine_local import worker_environment
-from mooring.suite.train.progress import PROGRESS_FILE, read_progress
+from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
+from mooring.suite.train.engine import worker_environment
+from mooring.suite.train.view import PROGRESS_FILE, read_progress
 
 Maker = Callable[..., RunRequest]
 
@@ -43,8 +43,8 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.most = 0
 
-    def start(self, request: RunRequest) -> FakeJob:
-        self.jobs.append(FakeJob(request, polls=3))
+    def start(self, run: Run) -> FakeJob:
+        self.jobs.append(FakeJob(run.request, polls=3))
         self.most = max(self.most, sum(job.request.devices for job in self.jobs if job.polls > 0))
         return self.jobs[-1]
 
@@ -141,7 +141,7 @@ def test_a_failing_run_is_reported_and_the_others_go_on(
     assert "exit code 1" in reason
     assert reason.endswith("RuntimeError: the toy fell over")
     assert "Traceback" not in reason
-    assert "Traceback" in (request.folder / "log.txt").read_text()
+    assert "Traceback" in (resolve(request).folder / "log.txt").read_text()
     said = capsys.readouterr().err
     assert "seed 1: failed: exit code 1" in said
     assert "seed 0: finished in" in said
@@ -155,7 +155,7 @@ def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
     request = toy(epochs=10_000, sleep=0.01)
     command = [sys.executable, "-m", "mooring.suite.train.worker", request.to_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=worker_environment()) as worker:
-        while read_progress(request.folder / PROGRESS_FILE) is None:
+        while read_progress(resolve(request).folder / PROGRESS_FILE) is None:
             assert worker.poll() is None
             time.sleep(0.05)
         assert worker.stdin is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.suite.train import RunRequest, RunsFailed, run_many, run_one
+from mooring.suite.train import RunRequest, RunsFailed, resolve, run_many, run_one
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def test_a_killed_task_resumes_a_finished_one_is_kept_and_a_failed_one_is_report
     marker = tmp_path / "killed-once"
     finished, dying, failing = toy(seed=2), toy(die_once=str(marker)), toy(seed=1, crash_seed=1)
     run_one(finished)
-    before = finished.record_path.read_bytes()
+    before = resolve(finished).record_path.read_bytes()
     with pytest.raises(RunsFailed) as caught:
         run_many([finished, dying, failing], engine="ray")
     ((request, reason),) = caught.value.failures
     kept, record = caught.value.records
     assert marker.exists(), "no process was killed"
     assert kept.seed == 2
-    assert finished.record_path.read_bytes() == before, "a finished run was run again"
+    assert resolve(finished).record_path.read_bytes() == before, "a finished run was run again"
     assert request == failing
     assert "the toy fell over" in reason
     # The marker is there now, so the same config runs through, here and without Ray.
@@ -51,4 +51,4 @@ def test_without_ray_the_message_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(ImportError, match=r"the ray engine needs Ray: pip install mooring\[scale\]"):
         run_many([toy()], engine="ray")
-    assert not os.path.exists(toy().record_path)
+    assert not os.path.exists(resolve(toy()).record_path)

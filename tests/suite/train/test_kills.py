@@ -10,7 +10,7 @@ from typing import Any
 
 from toy_experiment import run_with_every_checkpoint
 
-from mooring.suite.train import RunRequest
+from mooring.suite.train import RunRequest, resolve
 
 KILLS = 10
 
@@ -21,7 +21,7 @@ def metrics_text(path: Path) -> dict[str, str]:
 
 
 def newest(request: RunRequest) -> str:
-    return max((path.name for path in request.folder.glob("epoch-*.safetensors")), default="")
+    return max((path.name for path in resolve(request).folder.glob("epoch-*.safetensors")), default="")
 
 
 def test_ten_kills_at_random_moments_change_nothing(toy: Callable[..., RunRequest], tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_ten_kills_at_random_moments_change_nothing(toy: Callable[..., RunReques
         process.kill()
         process.join()
         exit_codes.append(process.exitcode)
-        assert not killed.record_path.exists(), "the run ended before its ten kills; give it more epochs"
+        assert not resolve(killed).record_path.exists(), "the run ended before its ten kills; give it more epochs"
     start(killed).join()
 
     assert exit_codes == [-9] * KILLS
-    assert metrics_text(killed.record_path) == metrics_text(whole.record_path)
-    assert not list(killed.folder.glob(".*.tmp"))
+    assert metrics_text(resolve(killed).record_path) == metrics_text(resolve(whole).record_path)
+    assert not list(resolve(killed).folder.glob(".*.tmp"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.suite.train import ConfigError, RunRequest, parse_seeds
+from mooring.suite.train import RunRequest, parse_seeds
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,6 @@ def test_seeds_that_would_run_nothing_or_everything_are_refused(text: str, messa
         parse_seeds(text)
 
 
-def test_an_unknown_preset_is_named_wherever_it_is_first_asked_for(tmp_path: Path) -> None:
-    request = RunRequest("two-radius-leaderboard", "vn", 0, "quick", {}, tmp_path)
-    for ask in (lambda: request.record_path, lambda: request.folder, lambda: request.variant, request.experiment):
-        with pytest.raises(ConfigError, match="two-radius-leaderboard: unknown preset 'quick'; "):
-            ask()
+def test_a_request_travels_as_text() -> None:
+    request = RunRequest("motifs", "vn", 3, "tiny", {"epochs": "2"}, Path("out"), 2)
+    assert RunRequest.from_json(request.to_json()) == request

@@ -9,20 +9,30 @@ from typing import Any
 
 import pytest
 import torch
-from toy_experiment import Toy, ToyNet
+from toy_experiment import Toy, ToyConfig, ToyNet
 
-from mooring.suite.train import ConfigError, Monitor, Progress, Record, RecordError, RunRequest, module, run_one
+from mooring.suite.records import RecordError, RunRecord
+from mooring.suite.train import ConfigError, Monitor, Progress, RunRequest, resolve, run_one
 from mooring.suite.train import fit as fitting
 from mooring.suite.train.checkpoint import CheckpointStore
-from mooring.suite.train.module import NonFiniteLoss
+from mooring.suite.train.fit import NonFiniteLoss
 
 Maker = Callable[..., RunRequest]
 
 
-def comparable(record: Record) -> dict[str, Any]:
+def comparable(record: RunRecord) -> dict[str, Any]:
     """The record as text by field, so that nan equals itself, without what may differ between equal runs."""
-    content = json.loads(record.to_json())
+    content = json.loads(record.to_text())
     return {name: json.dumps(content[name]) for name in content if name not in ("wall_seconds", "git_commit")}
+
+
+class InterruptAfter(Monitor):
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def epoch(self, progress: Progress) -> None:
+        if progress.epochs_done == self.epochs:
+            raise InterruptedError
 
 
 @pytest.fixture
@@ -43,7 +53,7 @@ def test_record_holds_the_whole_story(toy: Maker) -> None:
     assert record.parameters == {"total": 9, "memory": 2}
     assert record.config["epochs"] == 4
     assert record.versions["torch"] == torch.__version__
-    assert comparable(record) == comparable(Record.read(toy(seed=2, epochs=4).record_path))
+    assert comparable(record) == comparable(RunRecord.read(resolve(toy(seed=2, epochs=4)).record_path))
 
 
 def test_same_seed_same_record_other_seed_other_record(toy: Maker, tmp_path: Path) -> None:
@@ -64,18 +74,18 @@ def test_selected_weights_are_those_of_the_best_epoch(toy: Maker) -> None:
     request = toy(seed=3, epochs=6)
     record = run_one(request)
     assert record.selected_epoch < 5, "the test needs an epoch after the best one"
-    experiment, net = request.experiment(), ToyNet()
-    state = CheckpointStore(request.folder, request.identity(experiment)).load(pytest.fail)
+    run, net = resolve(request), ToyNet()
+    state = CheckpointStore(run.folder, run.identity).load(pytest.fail)
     assert state is not None
     net.load_state_dict(state.best_weights)
     with torch.no_grad():
-        assert experiment.finish(net.eval())[0] == record.metrics["final"]
+        assert run.experiment.finish(net.eval())[0] == record.metrics["final"]
         net.load_state_dict(state.weights)
-        assert experiment.finish(net)[0] != record.metrics["final"]
+        assert run.experiment.finish(net)[0] != record.metrics["final"]
 
 
 def test_memory_learns_at_its_own_rate(toy: Maker) -> None:
-    groups = toy(memory_lr_scale=0.1).experiment().parameter_groups(ToyNet())
+    groups = resolve(toy(memory_lr_scale=0.1)).experiment.parameter_groups(ToyNet())
     assert [(len(group["params"]), group["lr"]) for group in groups] == [(1, 0.05), (2, pytest.approx(0.005))]
 
 
@@ -98,10 +108,10 @@ def test_a_finished_run_is_not_run_again(toy: Maker, monkeypatch: pytest.MonkeyP
 
 
 def test_a_changed_preset_has_a_folder_of_its_own(toy: Maker) -> None:
-    plain, changed, same = toy(), toy(epochs="7"), toy(epochs=5)
+    plain, changed, same = (resolve(request) for request in (toy(), toy(epochs="7"), toy(epochs=5)))
     assert plain.record_path.parent.name == "quick"
     assert changed.record_path.parent.name == "quick,epochs=7"
-    assert changed.record_path == toy(epochs=7).record_path
+    assert changed.record_path == resolve(toy(epochs=7)).record_path
     assert same.record_path == plain.record_path
 
 
@@ -109,6 +119,30 @@ def test_a_record_of_another_config_is_refused(toy: Maker, monkeypatch: pytest.M
     run_one(toy())
     monkeypatch.setitem(Toy.presets, "quick", dataclasses.replace(Toy.presets["quick"], epochs=7))
     with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
+        run_one(toy())
+
+
+@dataclasses.dataclass(frozen=True)
+class LaterConfig(ToyConfig):
+    """The toy's config with an option that it got after its first runs."""
+
+    tilt: float = 0.0
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+def test_an_option_added_later_orphans_neither_records_nor_checkpoints(
+    toy: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = run_one(toy())
+    with pytest.raises(InterruptedError):
+        run_one(toy(out=tmp_path / "half"), InterruptAfter(3))
+    for name, option in (("config_type", LaterConfig), ("presets", {"quick": LaterConfig(**record.config)})):
+        monkeypatch.setattr(Toy, name, option)
+    assert comparable(run_one(toy())) == comparable(record)
+    assert run_one(toy(out=tmp_path / "half")).metrics["final"] == record.metrics["final"]
+    # The control: what was made before was not made with another value.
+    monkeypatch.setattr(Toy, "presets", {"quick": LaterConfig(**record.config, tilt=0.5)})
+    with pytest.raises(RecordError, match=r"made with tilt=0\.0, but this run asks for tilt=0\.5"):
         run_one(toy())
 
 
@@ -121,8 +155,9 @@ def test_nan_aborts_and_keeps_the_last_good_checkpoint(toy: Maker) -> None:
         "toy: linear, seed 3: the loss is nan at epoch 2, step 0 of 3. The last good checkpoint is kept. Lower "
         "learning_rate (0.05) or clip_norm (5.0) and run again with another --out."
     )
-    assert not request.record_path.exists()
-    state = CheckpointStore(request.folder, request.identity(request.experiment())).load(pytest.fail)
+    run = resolve(request)
+    assert not run.record_path.exists()
+    state = CheckpointStore(run.folder, run.identity).load(pytest.fail)
     assert state is not None
     assert state.epochs_done == 2
     assert all(tensor.isfinite().all() for tensor in state.weights.values())
@@ -135,15 +170,6 @@ def test_a_gradient_that_is_not_finite_aborts_too(toy: Maker, monkeypatch: pytes
     monkeypatch.setattr(Toy, "loss", loss)
     with pytest.raises(NonFiniteLoss, match="the gradient norm is nan at epoch 0, step 0 of 3"):
         run_one(toy(clip_norm=None))
-
-
-class InterruptAfter(Monitor):
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
-    def epoch(self, progress: Progress) -> None:
-        if progress.epochs_done == self.epochs:
-            raise InterruptedError
 
 
 @pytest.mark.usefixtures("every_checkpoint")
@@ -163,7 +189,7 @@ def test_resume_needs_all_of_the_state(
     reference = run_one(toy(out=tmp_path / "whole"))
     with pytest.raises(InterruptedError):
         run_one(toy(), InterruptAfter(2))
-    monkeypatch.setattr(module, forgotten, lambda *arguments: None)
+    monkeypatch.setattr(fitting, forgotten, lambda *arguments: None)
     assert comparable(run_one(toy()))["metrics"] != comparable(reference)["metrics"]
 
 
@@ -172,8 +198,8 @@ def test_resume_after_a_truncated_checkpoint(toy: Maker, tmp_path: Path) -> None
     reference = run_one(toy(out=tmp_path / "whole"))
     request = toy()
     run_one(request)
-    request.record_path.unlink()
-    newest = max(request.folder.glob("epoch-*.safetensors"))
+    resolve(request).record_path.unlink()
+    newest = max(resolve(request).folder.glob("epoch-*.safetensors"))
     newest.write_bytes(newest.read_bytes()[:100])
     with pytest.warns(UserWarning, match=r"epoch-000005\.safetensors: corrupt checkpoint"):
         record = run_one(request)
@@ -184,8 +210,8 @@ def test_resume_after_a_truncated_checkpoint(toy: Maker, tmp_path: Path) -> None
 def test_wall_seconds_add_up_over_resumes(toy: Maker) -> None:
     request = toy(epochs=3, sleep=0.02)
     run_one(request)
-    request.record_path.unlink()
-    max(request.folder.glob("epoch-*.safetensors")).unlink()
+    resolve(request).record_path.unlink()
+    max(resolve(request).folder.glob("epoch-*.safetensors")).unlink()
     # Three epochs of three steps: two from the checkpoint, one run anew.
     assert run_one(request).wall_seconds >= 9 * 0.02
 
@@ -193,7 +219,7 @@ def test_wall_seconds_add_up_over_resumes(toy: Maker) -> None:
 def test_a_checkpoint_of_other_code_is_refused(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     request = toy()
     run_one(request)
-    request.record_path.unlink()
+    resolve(request).record_path.unlink()
     monkeypatch.setattr(Toy, "build", lambda self: torch.nn.Linear(3, 2))
     with pytest.raises(RecordError, match=r"does not fit the network(?s:.*)delete the folder to start over"):
         run_one(request)
@@ -204,8 +230,11 @@ def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pyte
 
     monkeypatch.setattr("mooring.suite.train.run.LOCK_SECONDS", 0.05)
     request = toy()
-    request.folder.mkdir(parents=True)
-    with FileLock(request.folder / "lock"), pytest.raises(RecordError, match="another process is training this run"):
+    resolve(request).folder.mkdir(parents=True)
+    with (
+        FileLock(resolve(request).folder / "lock"),
+        pytest.raises(RecordError, match="another process is training this run"),
+    ):
         run_one(request)
     run_one(request)
 
@@ -227,6 +256,11 @@ def test_bad_requests_are_refused(change: dict[str, Any], message: str, tmp_path
     assert str(caught.value) == message
     assert isinstance(caught.value, ConfigError) or "model" in change
     assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_preset_is_named_before_anything_else(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="two-radius-leaderboard: unknown preset 'quick'; "):
+        resolve(RunRequest("two-radius-leaderboard", "vn", 0, "quick", {"no_field": 1}, tmp_path))
 
 
 def test_selection_needs_its_metric(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,5 +285,5 @@ def test_improves(
     toy: Maker, monkeypatch: pytest.MonkeyPatch, direction: str, new: float, old: float, better: bool
 ) -> None:
     monkeypatch.setattr(Toy, "select", ("mse", direction))
-    assert fitting.improves(toy().experiment(), {"mse": new}, {"mse": old}) is better
-    assert fitting.improves(toy().experiment(), {"mse": new}, None)
+    assert fitting.improves(resolve(toy()).experiment, {"mse": new}, {"mse": old}) is better
+    assert fitting.improves(resolve(toy()).experiment, {"mse": new}, None)

@@ -1,24 +1,28 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from mooring.suite.train import Progress, Record, RunRequest, view
-from mooring.suite.train.view import LiveView, PlainView, View, make_view
+from mooring.suite.records import RunRecord
+from mooring.suite.train import Monitor, Progress, RunRequest, resolve, view
+from mooring.suite.train.view import LiveView, PlainView, ProgressFile, View, make_view, read_progress
 
 HALF = Progress(3, 6, {"epoch": 2, "train/loss": 9.0, "learning_rate": 0.1, "mse": 0.25}, 83.0)
-RECORD = Record("toy", "linear", 0, "quick", {}, {"best": {"mse": 0.125}, "final": {}, "epochs": [{}] * 6}, 4, {}, 61.0)
+METRICS = {"best": {"mse": 0.125}, "final": {}, "epochs": [{}] * 6}
+RECORD = RunRecord("toy", "linear", 0, "quick", {}, METRICS, 4, {}, 61.0)
 
 
 @pytest.fixture
 def make(toy: Callable[..., RunRequest]) -> Callable[[bool], View]:
     def maker(terminal: bool) -> View:
         console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
-        return make_view(["linear seed 0", "linear seed 1"], [toy().experiment()] * 2, console)
+        return make_view(["linear seed 0", "linear seed 1"], [resolve(toy()).experiment] * 2, console)
 
     return maker
 
@@ -74,7 +78,7 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Vi
 def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int) -> None:
     name = "two-radius-leaderboard screen my_module:CountedMean seed 11"
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
-    made = LiveView([name], [toy().experiment()], console)
+    made = LiveView([name], [resolve(toy()).experiment], console)
     made.started(0)
     made.progress(0, Progress(103, 206, {"mse": 0.1234, "count": 0.4321, "both": 0.9876, "label": 0.5432}, 4839.0))
     plain = Console(file=io.StringIO(), width=width)
@@ -86,3 +90,32 @@ def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int)
         assert word in text.split(), text
     # A name longer than its column is folded, letter for letter.
     assert Counter(name.replace(" ", "")) <= Counter(text)
+
+
+def test_the_reader_sees_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    assert read_progress(path) is None
+    ProgressFile(path).epoch(Progress(1, 5, {"mse": math.inf}, 3.5))
+    assert read_progress(path) == Progress(1, 5, {"mse": math.inf}, 3.5)
+
+
+def test_writes_are_throttled_except_the_last(tmp_path: Path) -> None:
+    monitor = ProgressFile(tmp_path / "progress.json", interval=1000.0)
+    for epoch in (1, 2, 3):
+        monitor.epoch(Progress(epoch, 5))
+    assert read_progress(monitor.path) == Progress(1, 5)
+    monitor.epoch(Progress(5, 5))
+    assert read_progress(monitor.path) == Progress(5, 5)
+
+
+def test_notes_are_written_at_once_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monitor = ProgressFile(tmp_path / "progress.json")
+    monitor.note("a corrupt checkpoint")
+    monitor.epoch(Progress(5, 5))
+    assert read_progress(monitor.path) == Progress(5, 5, notes=("a corrupt checkpoint",))
+    assert capsys.readouterr().err == "a corrupt checkpoint\n"
+
+
+def test_without_a_file_a_note_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match="a corrupt checkpoint"):
+        Monitor().note("a corrupt checkpoint")

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mooring.named import suggest
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
 from mooring.suite.motifs.data.dataset import MotifBatch, cached_census, collate
 from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
-from mooring.suite.train.config import ConfigError, did_you_mean
+from mooring.suite.train.config import ConfigError
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
 from mooring.suite.train.schedule import warmup_then_cosine
 
@@ -225,9 +226,8 @@ class MotifExperiment(CensusExperiment):
     def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
         if model not in READOUTS:
-            guess = did_you_mean(model, READOUTS)
-            remedy = f"did you mean {guess!r}?" if guess else f"the readouts are {', '.join(READOUTS)}."
-            raise ConfigError(f"motifs: unknown readout {model!r}; {remedy}")
+            meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
+            raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
         self.factor = READOUTS[model].rate
 
     def describe(self) -> dict[str, Any]:

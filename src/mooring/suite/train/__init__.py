@@ -1,5 +1,6 @@
 """Configs, the Lightning module, resume and run records: one trainer for every task."""
 
+from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError, parse_overrides, strict
 from mooring.suite.train.engine import RunsFailed, run_many
 from mooring.suite.train.experiment import (
@@ -9,18 +10,18 @@ from mooring.suite.train.experiment import (
     list_experiments,
     register_experiment,
 )
-from mooring.suite.train.progress import Monitor, Progress
-from mooring.suite.train.record import Record, RecordError, record_path
 from mooring.suite.train.request import RunRequest, parse_seeds
-from mooring.suite.train.run import run_one
+from mooring.suite.train.run import Run, resolve, run_one
+from mooring.suite.train.view import Monitor, Progress
 
 __all__ = [
     "ConfigError",
     "Experiment",
     "Monitor",
     "Progress",
-    "Record",
     "RecordError",
+    "Run",
+    "RunRecord",
     "RunRequest",
     "RunsFailed",
     "TrainConfig",
@@ -28,8 +29,8 @@ __all__ = [
     "list_experiments",
     "parse_overrides",
     "parse_seeds",
-    "record_path",
     "register_experiment",
+    "resolve",
     "run_many",
     "run_one",
     "strict",

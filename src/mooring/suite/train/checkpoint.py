@@ -1,13 +1,18 @@
-"""Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code."""
+"""Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code.
+
+Beside them lie the curves so far as ``history.csv``, for looking at while a run trains.
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +23,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from mooring.suite.files import write_atomic
-from mooring.suite.train.record import require_same_config
+from mooring.suite.train.config import Identity
 
 GENERATIONS = 2
 GROUPS = ("weights", "best_weights", "optimizer")
@@ -31,10 +36,10 @@ class Checkpoint:
     """Everything a run needs to go on: its state after `epochs_done` epochs.
 
     Args:
-        weights, best_weights: State dicts of the network now and at the selected epoch.
-        optimizer: The optimizer's tensors, keyed ``<parameter index>.<name>``.
-        history: One row per finished epoch.
-        done: Training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
+        weights, best_weights: state dicts of the network now and at the selected epoch.
+        optimizer: :func:`optimizer_tensors`.
+        history: one row per finished epoch.
+        done: training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
     """
 
     epochs_done: int = 0
@@ -51,20 +56,20 @@ class CheckpointStore:
     """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
 
     Args:
-        folder: Where the files lie.
-        config: The run's JSON config; a checkpoint of another one is refused.
+        folder: where the files lie.
+        identity: the run's; a checkpoint of another one is refused.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: Identity) -> None:
         self.folder = Path(folder)
-        self.config = dict(config)
+        self.identity = identity
 
     def paths(self) -> list[Path]:
         """Return the files there are, newest first."""
         return sorted(self.folder.glob("epoch-*.safetensors"), reverse=True)
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a new generation and drop the one before last."""
+        """Write a new generation and the curves, and drop the generation before last."""
         # Cloned because safetensors refuses tensors that share memory, as tied weights do.
         tensors = {
             f"{group}/{name}": tensor.detach().clone(memory_format=torch.contiguous_format)
@@ -72,11 +77,12 @@ class CheckpointStore:
             for name, tensor in getattr(checkpoint, group).items()
         }
         facts = {name: value for name, value in vars(checkpoint).items() if name not in GROUPS}
-        text = json.dumps({"config": self.config, **facts})
+        text = json.dumps({"config": self.identity.config, **facts})
         path = self.folder / f"epoch-{checkpoint.epochs_done:06d}.safetensors"
         write_atomic(path, save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
         for old in self.paths()[GENERATIONS:]:
             old.unlink()
+        write_atomic(self.folder / "history.csv", _csv(checkpoint.history))
         return path
 
     def load(self, report: Callable[[str], None]) -> Checkpoint | None:
@@ -93,9 +99,33 @@ class CheckpointStore:
                 report(f"{path}: corrupt checkpoint ({content}), set aside as {path.name}.corrupt. Using {instead}.")
                 continue
             checkpoint, config = content
-            require_same_config(config, self.config, path, remove=self.folder)
+            self.identity.require(config, path, remove=self.folder)
             return checkpoint
         return None
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state as flat tensors keyed ``<parameter index>.<name>``."""
+    state = optimizer.state_dict()["state"]
+    return {f"{index}.{name}": value for index, values in state.items() for name, value in values.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put :func:`optimizer_tensors` back; the groups' settings come from the config, not from the file."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _csv(history: Sequence[dict[str, float]]) -> str:
+    """One row per epoch; the columns are those of all rows, in order of first appearance."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in history for name in row)))
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue()
 
 
 def _read(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Config = TypeVar("Config")
+from mooring.named import suggest
+from mooring.suite.records import RecordError
 
-# Below this likeness a suggestion would be a guess; the known fields are listed instead.
-SUGGEST_ABOVE = 0.45
+Config = TypeVar("Config")
 
 
 class ConfigError(ValueError):
@@ -38,9 +38,9 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     """Build the dataclass `cls` from a mapping; strings are parsed by the field's type.
 
     Args:
-        cls: A dataclass.
-        mapping: Field name to value, e.g. read from JSON or from the command line.
-        where: Who asks, for messages, e.g. ``two-radius 'quick'``.
+        cls: a dataclass.
+        mapping: field name to value, e.g. read from JSON or from the command line.
+        where: who asks, for messages, e.g. ``two-radius 'quick'``.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Example:
@@ -97,6 +97,12 @@ def to_json(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(flat(config)))
 
 
+def defaults(cls: type) -> dict[str, Any]:
+    """Return the fields of a config class that have a default, with it, as JSON stores them."""
+    found = {name: leaf.default for name, leaf in leaves(cls).items() if leaf.default is not dataclasses.MISSING}
+    return json.loads(json.dumps(found))
+
+
 def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
     """Name the first field in which two JSON configs differ; None when they are equal."""
     for name in [*left, *(name for name in right if name not in left)]:
@@ -106,19 +112,29 @@ def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | 
     return None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like `name`, or None.
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """What must agree for a record or checkpoint to belong to a run.
 
-    Words shared between underscores count beside the letters, so ``global_lr`` finds ``memory_lr_scale``.
+    Args:
+        config: the run's config, as JSON stores it.
+        defaults: what a field counts as that a file does not have: options are added to configs, and what was made
+            before is what their defaults would have made.
     """
 
-    def likeness(other: str) -> float:
-        words, others = set(name.split("_")), set(other.split("_"))
-        letters = difflib.SequenceMatcher(None, name, other).ratio()
-        return letters + len(words & others) / len(words | others)
+    config: Mapping[str, Any]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    best = max(known, key=likeness, default=None)
-    return best if best is not None and likeness(best) > SUGGEST_ABOVE else None
+    def require(self, have: Mapping[str, Any], path: Path, remove: Path) -> None:
+        """Refuse to go on from a file that was made with the config `have`, unless it is the run's own."""
+        have = {**self.defaults, **have}
+        name = differing_field(self.config, have)
+        if name is not None:
+            raise RecordError(
+                f"{path}: made with {name}={have.get(name, '<absent>')!r}, but this run asks for "
+                f"{name}={self.config.get(name, '<absent>')!r}. Use another --out, or delete {remove} to start over.",
+                path,
+            )
 
 
 def _made(make: Callable[[], Config], where: str) -> Config:
@@ -133,9 +149,8 @@ def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any
     known = leaves(cls)
     for name in mapping:
         if name not in known:
-            guess = did_you_mean(name, known)
-            remedy = f"did you mean {guess!r}?" if guess else f"the fields are {', '.join(known)}."
-            raise ConfigError(f"{where}: unknown field {name!r}; {remedy}")
+            meant = suggest(name, known, f"the fields are {', '.join(known)}.")
+            raise ConfigError(f"{where}: unknown field {name!r}; {meant}")
     return {name: _field_value(name, value, known[name].kind, where) for name, value in mapping.items()}
 
 
@@ -143,9 +158,9 @@ def _by_part(cls: type, values: Mapping[str, Any], base: Any) -> dict[str, Any]:
     """Arguments of a config's constructor: its own values, and its parts with theirs.
 
     Args:
-        cls: The config's class.
-        values: Values by flat name.
-        base: Where a part's other values come from: a config, or the class for the defaults.
+        cls: the config's class.
+        values: values by flat name.
+        base: where a part's other values come from: a config, or the class for the defaults.
     """
     own: dict[str, Any] = {}
     changes: dict[str, dict[str, Any]] = {name: {} for name in _parts(cls)}

@@ -1,32 +1,39 @@
-"""Many runs at once: which to start, when, and what to say about them. Where they run is the engine's business."""
+"""Many runs at once: which to start, when, and what to say about them. Where they run is the engine's business.
+
+The local engine is here: one process per run, one thread each (:mod:`mooring.suite.train.worker`).
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from mooring.suite.train.config import did_you_mean
-from mooring.suite.train.experiment import get_experiment
-from mooring.suite.train.progress import PROGRESS_FILE, read_progress
-from mooring.suite.train.record import Record
+from mooring.named import suggest
+from mooring.suite.records import RunRecord
 from mooring.suite.train.request import RunRequest
-from mooring.suite.train.view import View, make_view
+from mooring.suite.train.run import Run, resolve
+from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
 
 POLL_SECONDS = 0.2
 ENGINES = ("local", "ray")
+LOG_LINES = 15
+# Begins the line of a worker's log that says why it failed; what comes before is for whoever opens the log.
+FAILED = "failed: "
 
 
 class RunsFailed(RuntimeError):
     """Some runs failed; the others were finished.
 
     Attributes:
-        records: The finished runs' records.
-        failures: The failed requests with the reasons.
+        records: the finished runs' records.
+        failures: the failed requests with the reasons.
     """
 
-    def __init__(self, records: list[Record], failures: list[tuple[RunRequest, str]]) -> None:
+    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]]) -> None:
         names = "; ".join(str(request) for request, _ in failures)
         total = len(records) + len(failures)
         super().__init__(
@@ -52,21 +59,21 @@ class Engine(Protocol):
     #: How many processes it can run at once.
     capacity: int
 
-    def start(self, request: RunRequest) -> Job:
+    def start(self, run: Run) -> Job:
         """Start a run and return at once."""
 
 
 def run_many(
     requests: Sequence[RunRequest], workers: int | None = None, engine: Literal["local", "ray"] = "local"
-) -> list[Record]:
+) -> list[RunRecord]:
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
     All requests are checked before the first is started. Finished runs are not run again and killed ones go on, so the
     same call after an interruption does what is left.
 
     Args:
-        requests: What to run.
-        workers: Processes at a time, 1 or more; by default as many as there are cores (in the whole cluster, with Ray).
+        requests: what to run.
+        workers: processes at a time, 1 or more; by default as many as there are cores (in the whole cluster, with Ray).
         engine: ``local`` for processes on this machine, ``ray`` for a Ray cluster (or a local one, if none is running).
 
     Raises:
@@ -75,20 +82,20 @@ def run_many(
     if workers is not None and workers < 1:
         raise ValueError(f"run_many: workers={workers}, expected 1 or more. Leave it out to use every core.")
     if engine not in ENGINES:
-        guess = did_you_mean(engine, ENGINES)
-        remedy = f"did you mean {guess!r}?" if guess else f"the engines are {', '.join(ENGINES)}."
-        raise ValueError(f"run_many: unknown engine {engine!r}; {remedy}")
-    _require_distinct(requests)
-    done = {index: record for index, request in enumerate(requests) if (record := _finished(request)) is not None}
-    waiting = [index for index in range(len(requests)) if index not in done]
-    for task in dict.fromkeys(requests[index].task for index in waiting):
-        get_experiment(task).check_requirements()
+        meant = suggest(engine, ENGINES, f"the engines are {', '.join(ENGINES)}.")
+        raise ValueError(f"run_many: unknown engine {engine!r}; {meant}")
+    runs = [resolve(request) for request in requests]
+    _require_distinct(runs)
+    done = {index: record for index, run in enumerate(runs) if (record := run.finished()) is not None}
+    waiting = [index for index in range(len(runs)) if index not in done]
+    for kind in dict.fromkeys(type(runs[index].experiment) for index in waiting):
+        kind.check_requirements()
     failures: dict[int, str] = {}
-    with make_view([str(request) for request in requests], [request.experiment() for request in requests]) as view:
+    with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
         for index in done:
             view.finished(index, done[index], again=True)
         if waiting:
-            _run_all(requests, waiting, _engine(engine), workers, view, done, failures)
+            _run_all(runs, waiting, _engine(engine), workers, view, done, failures)
     records = [done[index] for index in sorted(done)]
     if failures:
         raise RunsFailed(records, [(requests[index], failures[index]) for index in sorted(failures)])
@@ -96,27 +103,27 @@ def run_many(
 
 
 def _run_all(
-    requests: Sequence[RunRequest],
+    runs: Sequence[Run],
     waiting: list[int],
     engine: Engine,
     workers: int | None,
     view: View,
-    done: dict[int, Record],
+    done: dict[int, RunRecord],
     failures: dict[int, str],
 ) -> None:
     capacity = workers or engine.capacity
     running: dict[int, Job] = {}
     try:
         while waiting or running:
-            while waiting and (not running or _room(requests, running, waiting[0], capacity)):
+            while waiting and (not running or _room(runs, running, waiting[0], capacity)):
                 index = waiting.pop(0)
                 # Left by an earlier start, and stale until the worker is up.
-                (requests[index].folder / PROGRESS_FILE).unlink(missing_ok=True)
-                running[index] = engine.start(requests[index])
+                (runs[index].folder / PROGRESS_FILE).unlink(missing_ok=True)
+                running[index] = engine.start(runs[index])
                 view.started(index)
             for index, job in list(running.items()):
                 outcome = job.poll()
-                if (progress := read_progress(requests[index].folder / PROGRESS_FILE)) is not None:
+                if (progress := read_progress(runs[index].folder / PROGRESS_FILE)) is not None:
                     view.progress(index, progress)
                 if outcome is None:
                     continue
@@ -125,7 +132,7 @@ def _run_all(
                     failures[index] = outcome
                     view.failed(index, outcome)
                 else:
-                    done[index] = Record.read(requests[index].record_path)
+                    done[index] = RunRecord.read(runs[index].record_path)
                     view.finished(index, done[index])
             view.tick()
             time.sleep(POLL_SECONDS)
@@ -134,16 +141,12 @@ def _run_all(
             job.kill()
 
 
-def _room(requests: Sequence[RunRequest], running: dict[int, Job], index: int, capacity: int) -> bool:
-    return sum(requests[other].devices for other in running) + requests[index].devices <= capacity
+def _room(runs: Sequence[Run], running: dict[int, Job], index: int, capacity: int) -> bool:
+    return sum(runs[other].request.devices for other in (*running, index)) <= capacity
 
 
-def _finished(request: RunRequest) -> Record | None:
-    return request.finished(request.experiment())
-
-
-def _require_distinct(requests: Sequence[RunRequest]) -> None:
-    paths = [request.record_path for request in requests]
+def _require_distinct(runs: Sequence[Run]) -> None:
+    paths = [run.record_path for run in runs]
     for path in paths:
         if paths.count(path) > 1:
             raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
@@ -151,8 +154,6 @@ def _require_distinct(requests: Sequence[RunRequest]) -> None:
 
 def _engine(name: str) -> Engine:
     if name == "local":
-        from mooring.suite.train.engine_local import LocalEngine
-
         return LocalEngine()
     from mooring.suite.train.engine_ray import RayEngine
 
@@ -162,3 +163,67 @@ def _engine(name: str) -> Engine:
 def cores() -> int:
     """Return the cores this process may use, which in a container is fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalEngine:
+    """Starts ``python -m mooring.suite.train.worker``; output goes to ``log.txt`` in the run's folder."""
+
+    def __init__(self) -> None:
+        self.capacity = cores()
+
+    def start(self, run: Run) -> LocalJob:
+        return LocalJob(run)
+
+
+class LocalJob:
+    """One worker process."""
+
+    def __init__(self, run: Run) -> None:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        self.log = run.folder / "log.txt"
+        self.log_start = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mooring.suite.train.worker", run.request.to_json()],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=worker_environment(),
+                # Its own session, so that Ctrl-C reaches the parent alone, which then ends its workers in order.
+                start_new_session=True,
+            )
+
+    def poll(self) -> str | None:
+        code = self.process.poll()
+        if code is None:
+            return None
+        self._close()
+        if code == 0:
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(self.log_start)
+            said = log.read().decode(errors="replace")
+        *_, reason = f"\n{said}".rsplit(f"\n{FAILED}", 1)
+        if reason == f"\n{said}":
+            return f"exit code {code}; the end of {self.log}:\n{last_lines(said)}"
+        return f"exit code {code}; see {self.log}:\n{last_lines(reason)}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._close()
+
+    def _close(self) -> None:
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+def worker_environment() -> dict[str, str]:
+    """Return this process's environment with one thread, and its import path, so that a worker finds what we find."""
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def last_lines(text: str) -> str:
+    """Return the end of a log or traceback, where the reason is."""
+    return "\n".join(text.splitlines()[-LOG_LINES:])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
-from mooring.suite.train.engine_local import last_lines, worker_environment
-from mooring.suite.train.progress import PROGRESS_FILE, ProgressFile
-from mooring.suite.train.record import Record
+from mooring.suite.files import write_atomic
+from mooring.suite.train.engine import last_lines, worker_environment
 from mooring.suite.train.request import RunRequest
+from mooring.suite.train.run import Run, resolve, run_one
+from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 RETRIES = 5
 
@@ -31,21 +33,21 @@ class RayEngine:
         self.ray = ray
         self.capacity = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
-    def start(self, request: RunRequest) -> RayJob:
+    def start(self, run: Run) -> RayJob:
         variables = {name: worker_environment()[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         remote = self.ray.remote(_run).options(
-            num_cpus=request.devices, max_retries=RETRIES, runtime_env={"env_vars": variables}
+            num_cpus=run.request.devices, max_retries=RETRIES, runtime_env={"env_vars": variables}
         )
-        return RayJob(self.ray, remote.remote(request.to_json()), request)
+        return RayJob(self.ray, remote.remote(run.request.to_json()), run.record_path)
 
 
 class RayJob:
     """One remote task."""
 
-    def __init__(self, ray: Any, task: Any, request: RunRequest) -> None:
+    def __init__(self, ray: Any, task: Any, record_path: Path) -> None:
         self.ray = ray
         self.task = task
-        self.request = request
+        self.record_path = record_path
 
     def poll(self) -> str | None:
         ready, _ = self.ray.wait([self.task], timeout=0)
@@ -57,8 +59,8 @@ class RayJob:
             cause = getattr(error, "cause", None)
             return last_lines(str(error)) if cause is None else f"{type(cause).__name__}: {last_lines(str(cause))}"
         # Where the folder is not shared, the record exists on the other machine only.
-        if not self.request.record_path.exists():
-            Record.from_json(text).write(self.request.record_path)
+        if not self.record_path.exists():
+            write_atomic(self.record_path, text)
         return ""
 
     def kill(self) -> None:
@@ -66,7 +68,5 @@ class RayJob:
 
 
 def _run(text: str) -> str:
-    from mooring.suite.train.run import run_one
-
     request = RunRequest.from_json(text)
-    return run_one(request, ProgressFile(request.folder / PROGRESS_FILE)).to_json()
+    return run_one(request, ProgressFile(resolve(request).folder / PROGRESS_FILE)).to_text()

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from mooring.named import import_object
-from mooring.suite.train.config import OutOfRange, did_you_mean, flat
+from mooring.named import import_object, suggest
+from mooring.suite.train.config import OutOfRange, flat
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class TrainConfig:
     """What every run has; each task subclasses it and adds its own fields, or parts that have them.
 
     Args:
-        epochs: Number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
-        steps_per_epoch: Optimizer steps between two evaluations.
+        epochs: number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
+        steps_per_epoch: optimizer steps between two evaluations.
         learning_rate: AdamW's learning rate.
-        memory_lr_scale: Factor on it for the parameters under ``net.memory``.
+        memory_lr_scale: factor on it for the parameters under ``net.memory``.
         weight_decay: AdamW's decoupled weight decay.
-        clip_norm: Largest gradient norm; None leaves gradients alone.
+        clip_norm: largest gradient norm; None leaves gradients alone.
     """
 
     epochs: int
@@ -72,9 +72,9 @@ class Experiment(ABC):
     and calls only what is left.
 
     Args:
-        config: An instance of `config_type`.
-        model: Which variant to build, one of those the task knows.
-        seed: Seed of the whole run.
+        config: an instance of `config_type`.
+        model: which variant to build, one of those the task knows.
+        seed: seed of the whole run.
     """
 
     name: ClassVar[str]
@@ -159,7 +159,7 @@ def is_memory(parameter: str) -> bool:
 ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
 
 # The folders of the suite that are not tasks.
-MACHINERY = ("bench", "report", "train")
+MACHINERY = ("bench", "records", "report", "train")
 
 EXPERIMENTS: dict[str, type[Experiment]] = {}
 
@@ -183,9 +183,9 @@ def get_experiment(task: str) -> type[Experiment]:
         # Only the module of this task: others may import heavy solvers.
         modules = _task_modules()
         if task not in modules:
-            guess = did_you_mean(task, [*EXPERIMENTS, *modules])
-            remedy = f"did you mean {guess!r}?" if guess else f"the tasks are {', '.join([*EXPERIMENTS, *modules])}."
-            raise ValueError(f"unknown task {task!r}; {remedy}")
+            known = [*EXPERIMENTS, *(name for name in modules if name not in EXPERIMENTS)]
+            meant = suggest(task, known, f"the tasks are {', '.join(known)}.")
+            raise ValueError(f"unknown task {task!r}; {meant}")
         importlib.import_module(modules[task])
     return EXPERIMENTS[task]
 

@@ -4,25 +4,80 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 from torch import nn
 
+from mooring.named import suggest
 from mooring.suite.files import remove_leftovers
+from mooring.suite.records import RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore
-from mooring.suite.train.config import to_json
-from mooring.suite.train.experiment import Experiment, is_memory
-from mooring.suite.train.progress import Monitor
-from mooring.suite.train.provenance import git_commit, versions
-from mooring.suite.train.record import Record, RecordError
+from mooring.suite.train.config import ConfigError, Identity, defaults, flat, override, to_json
+from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
 from mooring.suite.train.request import RunRequest
+from mooring.suite.train.view import Monitor
 
 # Long enough for a killed predecessor to let go, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
 
 
-def run_one(request: RunRequest, monitor: Monitor | None = None) -> Record:
+@dataclass(frozen=True)
+class Run:
+    """A request with what follows from it: the experiment, and where the record goes."""
+
+    request: RunRequest
+    experiment: Experiment
+    record_path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where checkpoints, log and curves go while the run is under way."""
+        return self.record_path.with_suffix("")
+
+    @property
+    def identity(self) -> Identity:
+        """What must agree for a record or checkpoint to belong to this run."""
+        config = self.experiment.config
+        return Identity({**to_json(config), "devices": self.request.devices}, {**defaults(type(config)), "devices": 1})
+
+    def finished(self) -> RunRecord | None:
+        """Return the record if the run is finished; an error if it was finished with another config."""
+        if not self.record_path.exists():
+            return None
+        record = RunRecord.read(self.record_path)
+        have = {**record.config, "devices": record.devices}
+        self.identity.require(have, self.record_path, remove=self.record_path)
+        return record
+
+
+def resolve(request: RunRequest) -> Run:
+    """Look up what a request names, and refuse a preset, a change or a model that there is not."""
+    cls = get_experiment(request.task)
+    if request.preset not in cls.presets:
+        meant = suggest(request.preset, cls.presets, f"the presets are {', '.join(cls.presets)}.")
+        raise ConfigError(f"{cls.name}: unknown preset {request.preset!r}; {meant}")
+    where, preset = f"{cls.name} {request.preset!r}", cls.presets[request.preset]
+    config = override(preset, request.overrides, where)
+    if request.devices < 1:
+        raise ConfigError(f"{where}: devices={request.devices}, expected 1 or more.")
+    # Each variant has a folder, named after the preset and what was changed in it, e.g. full,num_identifiers=50.
+    values, usual = flat(config), flat(preset)
+    changed = [f"{name}={_plain(values[name])}" for name in sorted(request.overrides) if values[name] != usual[name]]
+    variant = ",".join([request.preset, *changed])
+    path = record_path(request.out, cls.name, variant, request.model, request.seed)
+    return Run(request, cls(config, request.model, request.seed), path)
+
+
+def _plain(value: Any) -> str:
+    """A value as a part of a folder's name."""
+    return "+".join(map(_plain, value)) if isinstance(value, tuple) else str(value)
+
+
+def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """Train, select, evaluate and write the record; go on where a killed run of the same request stopped.
 
     A finished run is not run again. The record does not depend on how often the run was killed, except for
@@ -30,36 +85,36 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> Record:
     are left as they were; training uses one thread, because sums over several depend on their number.
 
     Args:
-        request: What to run.
-        monitor: Hears of finished epochs and of corrupt checkpoints; by default the latter become warnings.
+        request: what to run.
+        monitor: hears of finished epochs and of corrupt checkpoints; by default the latter become warnings.
     """
-    experiment = request.experiment()
-    with _only_one(request), _one_thread(), torch.random.fork_rng(devices=[]):
-        return request.finished(experiment) or _train(request, experiment, monitor or Monitor())
+    run = resolve(request)
+    with _only_one(run), _one_thread(), torch.random.fork_rng(devices=[]):
+        return run.finished() or _train(run, monitor or Monitor())
 
 
-def _train(request: RunRequest, experiment: Experiment, monitor: Monitor) -> Record:
+def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
-    from mooring.suite.train.fit import evaluation, fit
-    from mooring.suite.train.module import derive_seed, seed_torch
+    from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
 
-    store = CheckpointStore(request.folder, request.identity(experiment))
+    request, experiment = run.request, run.experiment
+    store = CheckpointStore(run.folder, run.identity)
     state = store.load(monitor.note) or Checkpoint()
     seed_torch(derive_seed(experiment.seed, "build"))
     net = experiment.build()
     if not state.done:
         if state.weights:
-            _load(net, state.weights, request)
+            _load(net, state.weights, run)
         fit(experiment, net, state, store, monitor, request.devices)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
     assert state.done
-    _load(net, state.best_weights, request)
+    _load(net, state.best_weights, run)
     with evaluation(net, derive_seed(experiment.seed, "finish")):
         final, diagnostics = experiment.finish(net)
     best = {name: value for name, value in state.history[state.selected_epoch].items() if name != "epoch"}
     counts = {name: parameter.numel() for name, parameter in net.named_parameters()}
-    record = Record(
+    record = RunRecord(
         task=experiment.name,
         model=request.model,
         seed=request.seed,
@@ -77,35 +132,36 @@ def _train(request: RunRequest, experiment: Experiment, monitor: Monitor) -> Rec
         git_commit=git_commit(),
         devices=request.devices,
     )
-    record.write(request.record_path)
+    record.write(run.record_path)
     # Returned as it reads from disk, so that a caller sees the same whether the run is new or finished long ago.
-    return Record.read(request.record_path)
+    return RunRecord.read(run.record_path)
 
 
-def _load(net: nn.Module, weights: dict[str, torch.Tensor], request: RunRequest) -> None:
+def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
     try:
         net.load_state_dict(weights)
     except RuntimeError as error:
+        said = " ".join(str(error).split())
         raise RecordError(
-            f"{request.folder}: its checkpoint does not fit the network ({error}). The code has changed since it was "
+            f"{run.folder}: its checkpoint does not fit the network ({said}). The code has changed since it was "
             "written; delete the folder to start over."
         ) from error
 
 
 @contextlib.contextmanager
-def _only_one(request: RunRequest) -> Iterator[None]:
+def _only_one(run: Run) -> Iterator[None]:
     """Hold the run's lock, which the system lets go when the process dies."""
-    request.folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(request.folder / "lock", timeout=LOCK_SECONDS)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(run.folder / "lock", timeout=LOCK_SECONDS)
     try:
         lock.acquire()
     except Timeout:
         raise RecordError(
-            f"{request.folder}: another process is training this run. Wait for it, or end it and try again."
+            f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
         ) from None
     try:
-        remove_leftovers(request.folder)
-        remove_leftovers(request.record_path.parent, request.record_path.name)
+        remove_leftovers(run.folder)
+        remove_leftovers(run.record_path.parent, run.record_path.name)
         yield
     finally:
         lock.release()

@@ -1,22 +1,97 @@
-"""What the user sees while runs are under way: one live line per run on a terminal, plain lines elsewhere."""
+"""Where a run is, and how that reaches the user.
+
+A run tells a monitor. In a process of its own that is a small file, written atomically, which the parent reads and
+shows: one live line per run on a terminal, plain lines elsewhere.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sys
 import time
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from mooring.suite.files import write_atomic
+from mooring.suite.records import RunRecord
 from mooring.suite.train.experiment import Experiment
-from mooring.suite.train.progress import Progress
-from mooring.suite.train.record import Record
 
+PROGRESS_FILE = "progress.json"
 PLAIN_SECONDS = 15.0
 SHOWN_METRICS = 4
 BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is.
+
+    Args:
+        epochs_done, epochs: finished epochs, and how many there are at most.
+        metrics: the last epoch's row.
+        seconds_left: estimate until the last epoch; None before the first is finished.
+        notes: what the user should know, e.g. a corrupt checkpoint.
+    """
+
+    epochs_done: int
+    epochs: int
+    metrics: dict[str, float] = field(default_factory=dict)
+    seconds_left: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Monitor:
+    """Hears what a run reports; this one turns notes into warnings and ignores the rest."""
+
+    def note(self, text: str) -> None:
+        """Something the user should know."""
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+    def epoch(self, progress: Progress) -> None:
+        """An epoch is finished."""
+
+
+class ProgressFile(Monitor):
+    """Writes progress to a file, at most every `interval` seconds; notes at once, and to stderr for the log."""
+
+    def __init__(self, path: Path, interval: float = 0.5) -> None:
+        self.path = path
+        self.interval = interval
+        self.latest = Progress(0, 0)
+        self.notes: tuple[str, ...] = ()
+        self.written = -interval
+
+    def note(self, text: str) -> None:
+        self.notes = (*self.notes, text)
+        print(text, file=sys.stderr, flush=True)
+        self._write()
+
+    def epoch(self, progress: Progress) -> None:
+        self.latest = progress
+        if time.monotonic() - self.written >= self.interval or progress.epochs_done == progress.epochs:
+            self._write()
+
+    def _write(self) -> None:
+        self.written = time.monotonic()
+        latest = dataclasses.replace(self.latest, notes=self.notes)
+        write_atomic(self.path, json.dumps(dataclasses.asdict(latest)))
+
+
+def read_progress(path: Path) -> Progress | None:
+    """Return what the file says; None while there is none."""
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return Progress(**{**content, "notes": tuple(content["notes"])})
 
 
 class View:
@@ -48,7 +123,7 @@ class View:
                 self.say(f"{self.names[index]}: {note}")
         self.latest[index] = progress
 
-    def finished(self, index: int, record: Record, again: bool = False) -> None:
+    def finished(self, index: int, record: RunRecord, again: bool = False) -> None:
         """The run has its record, or had it from the start."""
         self.status[index] = "finished"
         row = {**record.metrics["best"], "epoch": record.selected_epoch}

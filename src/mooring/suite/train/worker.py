@@ -7,11 +7,11 @@ import sys
 import threading
 import traceback
 
-from mooring.suite.train.engine_local import FAILED
-from mooring.suite.train.progress import PROGRESS_FILE, ProgressFile
-from mooring.suite.train.record import RecordError
+from mooring.suite.records import RecordError
+from mooring.suite.train.engine import FAILED
 from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import run_one
+from mooring.suite.train.run import resolve, run_one
+from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 
 def main(arguments: list[str]) -> int:
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     request = RunRequest.from_json(arguments[0])
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
-        run_one(request, ProgressFile(request.folder / PROGRESS_FILE))
+        run_one(request, ProgressFile(resolve(request).folder / PROGRESS_FILE))
     except (RecordError, ArithmeticError) as error:
         # These messages say what to do; a traceback would hide them.
         print(f"{FAILED}{error}", file=sys.stderr)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from mooring.suite.train import provenance
+from mooring.suite import files
+from mooring.suite.records import file as provenance
+from mooring.suite.records import write
 
 
 def test_versions_name_what_decides_the_numbers() -> None:
@@ -84,3 +87,26 @@ def test_git_that_fails_has_not_said_that_nothing_changed(clone: Path, monkeypat
     assert provenance.git_commit() != "unknown"
     monkeypatch.setattr(subprocess, "run", slow)
     assert provenance.git_commit() == "unknown"
+
+
+def test_a_record_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "git_commit", lambda: "0123456789")
+    write(tmp_path / "bench.json", {"kind": "bench", "versions": {"ray": "2"}, "rows": [float("inf")]})
+    content = json.loads((tmp_path / "bench.json").read_text())
+    assert list(content) == ["schema", "kind", "versions", "rows", "git_commit"]
+    assert (content["schema"], content["git_commit"]) == (provenance.SCHEMA, "0123456789")
+    assert content["versions"] == {**provenance.versions(), "ray": "2"}
+
+
+def test_a_record_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "record.json"
+    write(path, {"a": 1})
+
+    def power_cut(*_: Any) -> None:
+        raise OSError("the lights went out")
+
+    monkeypatch.setattr(files.os, "fsync", power_cut)
+    with pytest.raises(OSError, match="lights"):
+        write(path, {"a": 2})
+    assert json.loads(path.read_text())["a"] == 1
+    assert [item.name for item in path.parent.iterdir()] == ["record.json"]

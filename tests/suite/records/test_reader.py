@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,36 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.report.records import RecordError, load, read
+from mooring.suite.records import RecordError, load, read
 
 Save = Callable[[dict[str, Any], str], Path]
 Make = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Write a record below the folder `records` and return its path."""
+
+    def write(data: dict[str, Any], name: str) -> Path:
+        path = tmp_path / "records" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def make_run() -> Make:
+    """The smallest run record, with the given accuracies as fractions."""
+
+    def make(model: str, seed: int, label: Any, count: float, both: float, **changes: Any) -> dict[str, Any]:
+        best = {"label": label, "count": count, "both": both}
+        metrics = {"best": best, "final": {}, "epochs": [{"epoch": 0, **best}]}
+        run = {"task": "two-radius", "model": model, "seed": seed, "preset": "paper", "config": {}, "metrics": metrics}
+        return {"schema": 1, "kind": "run", **run, **changes}
+
+    return make
 
 
 AGAIN = "Write the record again with `mooring run two-radius --preset paper`."
