@@ -98,6 +98,8 @@ def test_models_come_in_the_order_of_tables(task: str, models: list[str]) -> Non
         ("two-radius", "mooring.nn:VirtualNode", "mooring.nn:VirtualNode"),
         ("two-radius-original", "gcn", "GCN"),
         ("two-radius-original", "gcn+vn-sum", "GCN+VN, sum"),
+        ("two-radius-original", "gcn+anchored", "GCN+Anchored"),
+        ("two-radius-original", "gcn+cross-attn", "GCN+Cross-Attn"),
         ("motifs", "sum-log", "Sum pool, log head"),
         ("motifs-leaderboard", "gmt", "gmt"),
         ("linksets", "none", "No memory"),

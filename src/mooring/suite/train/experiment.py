@@ -110,7 +110,7 @@ class Experiment(ABC):
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return what tables are to know of the model: its ``title`` there, and its ``order`` among the others."""
+        """Return what a record tells tables of the model: its ``title`` there, and its ``order`` among the others."""
         order = self.models.index(self.model) if self.model in self.models else len(self.models)
         return {"title": self.model, "order": order}
 

@@ -165,7 +165,9 @@ class OriginalExperiment(LabelExperiment):
     def describe(self) -> dict[str, Any]:
         """Convolutions alone come first; then, memory by memory, those with one."""
         memory = zoo.entry(self.memory)
-        title = self.conv.upper() if self.memory == "none" else f"{self.conv.upper()}+{memory.label}"
+        # GCN+Anchored: that memories cross-attend goes without saying here.
+        short = memory.label.replace(" Cross-Attn VN", "").removesuffix(" VN")
+        title = self.conv.upper() if self.memory == "none" else f"{self.conv.upper()}+{short}"
         return {"title": title, "order": memory.order * len(CONVS) + list(CONVS).index(self.conv)}
 
     @cached_property
