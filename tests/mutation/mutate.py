@@ -139,7 +139,9 @@ def stages(root: Path, path: str) -> list[list[str]]:
     rest = {str(test.relative_to(root)) for test in (root / own).glob("**/test_*.py")}
     soon = sorted(rest - first, key=lambda test: (any(word in test for word in DEAR), test))
     late = [test for test in soon if "compile" in test or "distributed" in test]
-    wide = {"tasks": [f"tests/suite/train/{inner[0]}"], "ops": ["tests/nn", "tests/zoo"], "nn": ["tests/zoo"]}
+    # A folder inside a folder of the suite is the data of a task: the task's own tests build on it.
+    task = [str(own.parent)] if package == "suite" and len(inner) > 2 else []
+    wide = {"suite": task, "ops": ["tests/nn", "tests/zoo"], "nn": ["tests/zoo"]}
     wide = [test for test in wide.get(package, []) if (root / test).is_dir()]
     return [[*(rest & first), path], [test for test in soon if test not in late], [*late, *wide]]
 

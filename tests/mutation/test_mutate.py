@@ -40,8 +40,8 @@ def test_positions_count_bytes():
 
 
 def test_tests_of_a_file_start_with_its_mirror_and_doctests():
-    first, own, after = mutate.stages(mutate.ROOT, "src/mooring/suite/motifs/data/jitter.py")
-    assert first == ["tests/suite/motifs/data/test_jitter.py", "src/mooring/suite/motifs/data/jitter.py"]
+    first, own, after = mutate.stages(mutate.ROOT, "src/mooring/suite/motifs/data/generator.py")
+    assert first == ["tests/suite/motifs/data/test_generator.py", "src/mooring/suite/motifs/data/generator.py"]
     assert "tests/suite/motifs/data/test_recount.py" in own
     assert after == ["tests/suite/motifs"]
 

@@ -45,7 +45,9 @@ def train(request: str) -> None:
 def start(request: RunRequest) -> BaseProcess:
     # The fork server imports once, so that a process is killed while it works rather than while it imports.
     context = multiprocessing.get_context(START_METHOD)
-    context.set_forkserver_preload(["mooring.suite.train.fit", "mooring.suite.two_radius", "mooring.suite.motifs"])
+    context.set_forkserver_preload(
+        ["mooring.suite.train.fit", "mooring.suite.two_radius.experiment", "mooring.suite.motifs.experiment"]
+    )
     process = context.Process(target=train, args=(request.to_json(),))
     process.start()
     return process

@@ -13,8 +13,8 @@ from rivals import ADDRESSED, NAMES, SPEC, build, call  # isort: skip
 
 # The paper's Two-Radius, the motif census and the link sets; and half of the first, where slots weigh more.
 BUDGETS = {
-    "two-radius": zoo.MemorySpec(128, 12, 4, 0.35, 128, mass="log_odds"),
-    "small": zoo.MemorySpec(64, 12, 4),
+    "two-radius": zoo.MemorySpec(channels=128, slots=12, temperature=0.35, address_channels=128, mass="log_odds"),
+    "small": zoo.MemorySpec(channels=64, slots=12),
 }
 
 

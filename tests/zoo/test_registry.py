@@ -65,9 +65,19 @@ def test_titles_are_distinct() -> None:
     assert len(set(titles)) == len(titles)
 
 
+def test_tables_have_a_label_and_a_place_for_every_entry() -> None:
+    entries = [zoo.entry(name) for name in zoo.names()]
+    assert [entry.order for entry in entries] == list(range(len(entries)))
+    labels = {entry.name: entry.label for entry in entries}
+    assert len(set(labels.values())) == len(labels)
+    assert (labels["vn-sum"], labels["gmt"]) == ("VN, sum", "gmt")
+    own = zoo.entry("mooring.nn:VirtualNode")
+    assert (own.label, own.order) == ("mooring.nn:VirtualNode", len(entries))
+
+
 def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(ValueError, match="unknown module 'wide-vn-flim'; did you mean 'wide-vn-film'"):
-        zoo.build("wide-vn-flim", zoo.MemorySpec(8))
+        zoo.build("wide-vn-flim", zoo.MemorySpec(channels=8))
 
 
 def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import torch
 
 from mooring import ops, zoo
 from mooring.zoo.base import Rows
-from mooring.zoo.magnitude_update import MagnitudeUpdate
 from mooring.zoo.registers import TokenWrite
 from mooring.zoo.relay import RelayRead
+from mooring.zoo.sum_attention import MagnitudeUpdate
 from support import assert_close, assert_finite
 
 from rivals import ADDRESSED, SPEC, build, call  # isort: skip
@@ -96,6 +96,11 @@ def test_the_self_loop_is_one_more_slot() -> None:
     slots, own = (read.lin_value(rows).unflatten(-1, (3, -1)) for rows in (memory[0], given.x))
     context = torch.einsum("nmh,mhd->nhd", weights[:, :5], slots) + weights[:, 5].unsqueeze(-1) * own
     assert_close(read(given.x, memory), read.lin_out(context.flatten(1)))
+
+
+def test_a_self_loop_needs_a_read() -> None:
+    with pytest.raises(ValueError, match=r"^RelayVirtualNode: with integrate='global_film' nodes read nothing"):
+        build("range", replace(SPEC, integrate="global_film"))
 
 
 def test_sums_of_any_size_stay_finite() -> None:

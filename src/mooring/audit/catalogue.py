@@ -149,7 +149,7 @@ def entries() -> tuple[Entry, ...]:
 def zoo_entries(names: Iterable[str] = ()) -> tuple[Entry, ...]:
     """Return modules of the zoo as entries, by default all but ``none``, which has nothing to audit."""
     found = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
-    spec = zoo.MemorySpec(CHANNELS, SLOTS, HEADS)
+    spec = zoo.MemorySpec(channels=CHANNELS, slots=SLOTS, heads=HEADS)
     return tuple(
         Entry(
             ZOO + item.name,

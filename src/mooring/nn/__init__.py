@@ -10,6 +10,7 @@ from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.nn.slot_write import SlotWrite
+from mooring.nn.spec import MemoryOptions, MemorySpec
 from mooring.nn.virtual_node import VirtualNode
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "GlobalFiLM",
     "HeteroSlotVirtualNode",
     "Integration",
+    "MemoryOptions",
+    "MemorySpec",
     "ResidualAdd",
     "SlotAggregation",
     "SlotConv",

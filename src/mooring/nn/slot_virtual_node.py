@@ -29,6 +29,7 @@ from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
+from mooring.nn.spec import MemorySpec
 from mooring.ops import Plan, SlotState, checks
 from mooring.ops.checks import check_count
 
@@ -151,6 +152,15 @@ class SlotVirtualNode(nn.Module):
                 temperature=temperature,
                 addresses=addresses,
             )
+
+    @classmethod
+    def from_spec(cls, spec: MemorySpec, **changes: Any) -> SlotVirtualNode:
+        """The module of a :class:`~mooring.nn.MemorySpec`, with some arguments changed or added.
+
+        >>> SlotVirtualNode.from_spec(MemorySpec(channels=16, slots=4), anchored=False)
+        SlotVirtualNode(16, slots=4, heads=4, anchored=False)
+        """
+        return cls(**spec.arguments(**changes))
 
     def reset_parameters(self) -> None:
         if self.write.addresses is not None:

@@ -20,16 +20,20 @@ from mooring.zoo import readouts as _readouts  # noqa: F401
 from mooring.zoo import gin as _gin  # noqa: F401
 
 # isort: on
-from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.matched import matched, size
-from mooring.zoo.registry import Entry, MemorySpec, build, entry, names, register, takes_spec
+from mooring.nn import MemoryOptions, MemorySpec
+from mooring.zoo.base import GlobalModule, Rows, SlotRival
+from mooring.zoo.matched import count, matched, size
+from mooring.zoo.registry import Entry, build, entry, names, register, takes_spec
 
 __all__ = [
     "Entry",
     "GlobalModule",
+    "MemoryOptions",
     "MemorySpec",
     "Rows",
+    "SlotRival",
     "build",
+    "count",
     "entry",
     "matched",
     "names",

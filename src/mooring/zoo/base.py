@@ -1,4 +1,4 @@
-"""What all rivals share: one forward, inputs checked once, in which only sources write and only targets change."""
+"""What rivals share: one forward in which only sources write and only targets change, slots, and broadcasts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring.nn import SlotMemory
+from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
 from mooring.nn.checks import check_address, check_build, check_input
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
-from mooring.zoo.registry import MemorySpec
 
 # Relative distance that a multiplicity may have from a whole number; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
@@ -78,7 +77,7 @@ class GlobalModule(nn.Module, ABC):
     ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong.
 
     Args:
-        spec: widths and counts, see :class:`~mooring.zoo.MemorySpec`.
+        spec: widths and counts, see :class:`~mooring.nn.MemorySpec`.
         address: whether the module uses addresses; if not, they are ignored.
     """
 
@@ -143,6 +142,28 @@ class GlobalModule(nn.Module, ABC):
         return f"{type(self).__name__}({self.channels})"
 
 
+class SlotRival(SlotVirtualNode):
+    """A :class:`~mooring.nn.SlotVirtualNode` built from a spec, without an anchor by default.
+
+    A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; its own
+    write takes over ``self.write.addresses``, which the read shares.
+
+    Args:
+        spec: see :class:`~mooring.nn.MemorySpec`.
+        changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that differ from it.
+
+    >>> SlotRival(MemorySpec(channels=16, slots=4))
+    SlotRival(16, slots=4, heads=4, anchored=False)
+    """
+
+    def __init__(self, spec: MemorySpec, **changes: Any) -> None:
+        super().__init__(**spec.arguments(**{"anchored": False, **changes}))
+
+    @classmethod
+    def from_spec(cls, spec: MemorySpec, **changes: Any) -> SlotRival:
+        return cls(spec, **changes)
+
+
 class Locate(nn.Module):
     r"""Rows -> features with their address added, :math:`x + W a`, like a positional encoding in a Transformer.
 
@@ -161,3 +182,48 @@ class Locate(nn.Module):
         if self.lin is None:
             return rows.x
         return rows.x + self.lin(rows.address)
+
+
+class AddedBroadcast(nn.Module):
+    r"""Separable: :math:`h_j + \epsilon \operatorname{MLP}(z)`, the same for every node.
+
+    Paper: ``eq:separable-broadcast``; by ``prop:separable`` no lookup can be built on it.
+
+    Args:
+        channels: width of the nodes. state_channels: width of the state. hidden: hidden width. scale: the paper's 0.2.
+    """
+
+    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
+        super().__init__()
+        self.scale = scale
+        self.mlp = nn.Sequential(nn.Linear(state_channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+    def reset_parameters(self) -> None:
+        reset(self.mlp)
+
+    def forward(self, readers: Rows, state: Tensor) -> Tensor:
+        return readers.x + self.scale * self.mlp(state)[readers.index]
+
+
+class JointBroadcast(nn.Module):
+    r"""Not separable: :math:`h_j + \epsilon \operatorname{MLP}([h_j, z])`.
+
+    The decoder of :class:`~mooring.nn.VirtualNode`, for a state of any width.
+
+    Args: as :class:`AddedBroadcast`.
+    """
+
+    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
+        super().__init__()
+        self.scale = scale
+        self.lin_node = nn.Linear(channels, hidden)
+        self.lin_state = nn.Linear(state_channels, hidden, bias=False)
+        self.lin_out = nn.Linear(hidden, channels)
+
+    def reset_parameters(self) -> None:
+        for lin in (self.lin_node, self.lin_state, self.lin_out):
+            lin.reset_parameters()
+
+    def forward(self, readers: Rows, state: Tensor) -> Tensor:
+        hidden = nn.functional.gelu(self.lin_node(readers.x) + self.lin_state(state)[readers.index])
+        return readers.x + self.scale * self.lin_out(hidden)

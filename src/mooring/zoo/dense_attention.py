@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch_geometric.nn import GPSConv
 from torch_geometric.nn.attention.performer import generalized_kernel, linear_attention
 
+from mooring.nn import MemorySpec
 from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.padding import Padding
-from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.isab import Padding
+from mooring.zoo.registry import register
 
 
 class Sources(NamedTuple):
@@ -106,7 +107,12 @@ class LinearAttention(DenseAttention):
         return out
 
 
-@register("transformer", title="dense self-attention, as in GPS", paper="Vaswani et al. 2017; Rampášek et al. 2022")
+@register(
+    "transformer",
+    title="dense self-attention, as in GPS",
+    paper="Vaswani et al. 2017; Rampášek et al. 2022",
+    label="Transformer",
+)
 def transformer(spec: MemorySpec) -> nn.Module:
     return DenseAttention(spec)
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import TransformerConv
 
-from mooring.nn import SlotUpdate, SlotWrite
+from mooring.nn import MemorySpec, SlotUpdate, SlotWrite
 from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.registry import register
 
 DEGREE = 4
 

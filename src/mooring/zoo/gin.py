@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
+from mooring.nn import MemorySpec
 from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.registry import register
 
 
 class StarGIN(GlobalModule):
@@ -22,7 +23,7 @@ class StarGIN(GlobalModule):
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)
-        hidden = spec.hidden_channels or spec.channels
+        hidden = spec.hidden
         mlp = nn.Sequential(nn.Linear(spec.channels, hidden), nn.ReLU(), nn.Linear(hidden, spec.channels))
         self.conv = GINConv(mlp, train_eps=True)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.broadcast import JointBroadcast
-from mooring.zoo.registry import MemorySpec, register
+from mooring.nn import MemorySpec
+from mooring.zoo.base import GlobalModule, JointBroadcast, Rows
+from mooring.zoo.registry import register
 
 
 class IndependentVirtualNodes(GlobalModule):
@@ -24,7 +24,7 @@ class IndependentVirtualNodes(GlobalModule):
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)
-        channels, hidden = spec.channels, spec.hidden_channels or spec.channels
+        channels, hidden = spec.channels, spec.hidden
         self.state = nn.Parameter(torch.randn(spec.slots, channels))
         self.updates = nn.ModuleList(
             nn.Sequential(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mooring.nn import SlotUpdate
+from mooring.nn import MemorySpec, SlotUpdate
 from mooring.nn.slot_update import LOG_ODDS_FLOOR
 from mooring.ops import SlotState
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
 
 
 class LogMassUpdate(SlotUpdate):

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mooring.zoo.registry import MemorySpec, build
+from mooring.nn import MemorySpec
+from mooring.zoo.registry import build
 
 REFERENCE = "anchored"
 # A module this close below the budget is left as it is.
@@ -79,6 +80,7 @@ def size(name: str, spec: MemorySpec) -> int:
 
 
 def count(module: nn.Module) -> int:
+    """Number of parameters of a module that is built."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -91,7 +93,7 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
 
     Args:
         name: as in :func:`~mooring.zoo.build`.
-        spec: see :class:`~mooring.zoo.MemorySpec`; ``hidden_channels`` is overruled where it is too large.
+        spec: see :class:`~mooring.nn.MemorySpec`; ``hidden_channels`` is overruled where it is too large.
         budget: number of parameters; None takes that of the anchored module.
 
     >>> spec = MemorySpec(channels=16, slots=4)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mooring.nn import SlotUpdate
+from mooring.nn import MemorySpec, SlotUpdate
 from mooring.ops import SlotState
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
 
 
 class LatentUpdate(SlotUpdate):
     r"""Cross-Attn update, then self-attention of the slots: :math:`Z + \operatorname{MHA}(\operatorname{LN} Z)`."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(
-            spec.channels, spec.slots, spec.heads, anchored=False, hidden_channels=spec.hidden_channels or spec.channels
-        )
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, hidden_channels=spec.hidden)
         self.norm_latent = nn.LayerNorm(spec.channels)
         self.attention = nn.MultiheadAttention(spec.channels, spec.heads, batch_first=True)
 

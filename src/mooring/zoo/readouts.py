@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation, DeepSetsAggregation, DegreeScalerAggregation
 
-from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.broadcast import JointBroadcast
-from mooring.zoo.registry import MemorySpec, register
+from mooring.nn import MemorySpec
+from mooring.zoo.base import GlobalModule, JointBroadcast, Rows
+from mooring.zoo.registry import register
 
 # PNA divides by the average set size in the training data, which a specification does not know. The constant only
 # scales two thirds of the features, which the next layer can undo.
@@ -21,14 +21,14 @@ class Readout(GlobalModule):
     Departs: PyG's aggregations take no weights, so multiplicities become literal copies.
 
     Args:
-        spec: see :class:`~mooring.zoo.MemorySpec`.
+        spec: see :class:`~mooring.nn.MemorySpec`.
         aggregation: called as ``aggregation(x, index, dim_size=graphs)``.
         width: of its result.
     """
 
     def __init__(self, spec: MemorySpec, aggregation: Aggregation, width: int) -> None:
         super().__init__(spec)
-        hidden = spec.hidden_channels or spec.channels
+        hidden = spec.hidden
         self.aggregation = aggregation
         self.update = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, spec.channels))
         self.decoder = JointBroadcast(spec.channels, spec.channels, spec.channels)
@@ -43,7 +43,7 @@ class Readout(GlobalModule):
         return out
 
 
-@register("pna", title="PNA readout, broadcast", paper="Corso et al. 2020")
+@register("pna", title="PNA readout, broadcast", paper="Corso et al. 2020", label="PNA")
 def pna(spec: MemorySpec) -> nn.Module:
     """Four aggregators, three scalers (arXiv 2004.05718); the average set size is taken to be 32."""
     sizes = torch.zeros(TYPICAL_SIZE + 1)
@@ -56,6 +56,6 @@ def pna(spec: MemorySpec) -> nn.Module:
 @register("deep-sets", title="Deep Sets readout, broadcast", paper="Zaheer et al. 2017")
 def deep_sets(spec: MemorySpec) -> nn.Module:
     """A sum of MLPs of the nodes (arXiv 1703.06114); the MLP after the sum is that of :class:`Readout`."""
-    channels, hidden = spec.channels, spec.hidden_channels or spec.channels
+    channels, hidden = spec.channels, spec.hidden
     local = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
     return Readout(spec, DeepSetsAggregation(local_nn=local), channels)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn import Addresses, SlotWrite
+from mooring.nn import Addresses, MemorySpec, SlotWrite
 from mooring.ops import Plan, SlotState
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
 
 REGISTERS = 4
 
@@ -26,7 +26,7 @@ class TokenWrite(SlotWrite):
     content moves towards the tokens' values.
 
     Args:
-        spec: see :class:`~mooring.zoo.MemorySpec`.
+        spec: see :class:`~mooring.nn.MemorySpec`.
         addresses: as in :class:`~mooring.nn.SlotWrite`; then the tokens have addresses too.
         tokens: how many.
         silent: their values are zero.

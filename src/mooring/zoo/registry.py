@@ -11,7 +11,6 @@ A module that is not registered goes by its import name, ``package.module:Name``
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,56 +18,43 @@ from typing import Any
 
 from torch import nn
 
-from mooring.named import import_object
-from mooring.nn.slot_update import MassFeature
-
-
-@dataclass(frozen=True)
-class MemorySpec:
-    """What a task asks of a global module; a module ignores what it does not need.
-
-    Args:
-        channels: width of the node features, in and out.
-        slots, heads, temperature, address_channels, init_std, mass, anchor_init: as in
-            :class:`~mooring.nn.SlotVirtualNode`.
-        hidden_channels: hidden width of a module's own MLPs; None leaves it to the module. :func:`mooring.zoo.matched`
-            sets it.
-    """
-
-    channels: int
-    slots: int = 16
-    heads: int = 4
-    temperature: float = 1.0
-    address_channels: int | None = None
-    init_std: float = 1e-3
-    mass: MassFeature = "softplus"
-    anchor_init: float = 0.0
-    hidden_channels: int | None = None
-
+from mooring.named import import_object, suggest
+from mooring.nn import MemorySpec
 
 Builder = Callable[[MemorySpec], nn.Module | None]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered module: its name, a short title, its paper, and how to build it."""
+    """A registered module.
+
+    Args:
+        name: what commands and records call it.
+        title: what it is, in a few words.
+        paper: where it is from.
+        build: how it is built.
+        label: what tables call it.
+        order: its place in them, which is the order of registration; modules that are not registered follow.
+    """
 
     name: str
     title: str
     paper: str
     build: Builder
+    label: str
+    order: int
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, *, title: str, paper: str) -> Callable[[Builder], Builder]:
-    """Make ``build(spec)`` available under ``name``."""
+def register(name: str, *, title: str, paper: str, label: str | None = None) -> Callable[[Builder], Builder]:
+    """Make ``build(spec)`` available under ``name``; tables call it by its label, or else by its name."""
 
     def add(build: Builder) -> Builder:
         if name in _ENTRIES:
             raise ValueError(f"zoo: {name!r} is already registered. Pick another name.")
-        _ENTRIES[name] = Entry(name, title, paper, build)
+        _ENTRIES[name] = Entry(name, title, paper, build, label or name, len(_ENTRIES))
         return build
 
     return add
@@ -90,9 +76,8 @@ def entry(name: str) -> Entry:
     if ":" in name:
         return own_entry(name)
     if name not in _ENTRIES:
-        close = difflib.get_close_matches(name, _ENTRIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(_ENTRIES)}."
-        raise ValueError(f"zoo: unknown module {name!r}{hint}")
+        known = ", ".join(_ENTRIES)
+        raise ValueError(f"zoo: unknown module {name!r}; {suggest(name, _ENTRIES, f'there are {known}.')}")
     return _ENTRIES[name]
 
 
@@ -107,11 +92,15 @@ def own_entry(name: str) -> Entry:
             f"zoo: {name} is {type(found).__name__}, expected a class or a function that builds a module from a "
             "MemorySpec."
         )
+    builder: Builder = found
+    if not takes_spec(found):
+        needed = _needed(found, name)
+
+        def builder(spec: MemorySpec) -> nn.Module | None:
+            return found(**{field: getattr(spec, field) for field in needed})
+
     about = (inspect.getdoc(found) or "").strip().splitlines()
-    if takes_spec(found):
-        return Entry(name, about[0] if about else name, "", found)
-    needed = _needed(found, name)
-    return Entry(name, about[0] if about else name, "", lambda spec: found(**{n: getattr(spec, n) for n in needed}))
+    return Entry(name, about[0] if about else name, "", builder, name, len(_ENTRIES))
 
 
 def takes_spec(found: Callable[..., Any]) -> bool:

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from mooring import ops
-from mooring.nn import Addresses, SlotRead
+from mooring.nn import Addresses, MemorySpec, SlotRead
 from mooring.ops import Plan
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
 
 
 class RelayRead(SlotRead):
@@ -84,6 +84,11 @@ class RelayVirtualNode(SlotRival):
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)
+        if self.read is None:
+            raise ValueError(
+                f"{type(self).__name__}: with integrate={spec.integrate!r} nodes read nothing, so there is no read for "
+                "the self-loop. Use 'film' or 'residual'."
+            )
         self.read = RelayRead(spec, self.write.addresses, self.integrate.context_channels)
 
 

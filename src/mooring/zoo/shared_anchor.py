@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mooring.nn import SlotUpdate
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.nn import MemorySpec, SlotUpdate
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
 
 
 class SharedAnchorUpdate(SlotUpdate):

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn import Addresses, SlotFiLM, SlotRead
+from mooring.nn import Addresses, MemorySpec, SlotFiLM, SlotRead
 from mooring.zoo.base import GlobalModule, Rows
-from mooring.zoo.registry import MemorySpec, register
+from mooring.zoo.registry import register
 from mooring.zoo.slot_softmax import shared_out
 
 ROUNDS = 3
@@ -32,7 +32,7 @@ class SlotAttention(GlobalModule):
     :class:`~mooring.nn.SlotFiLM`. With addresses the assignment is fixed by them and the rounds refine content only.
 
     Args:
-        spec: see :class:`~mooring.zoo.MemorySpec`.
+        spec: see :class:`~mooring.nn.MemorySpec`.
         rounds: of refinement.
 
     An empty graph's slots are updated with a mean of zero.
@@ -40,7 +40,7 @@ class SlotAttention(GlobalModule):
 
     def __init__(self, spec: MemorySpec, rounds: int = ROUNDS) -> None:
         super().__init__(spec, address=True)
-        channels, hidden = spec.channels, spec.hidden_channels or spec.channels
+        channels, hidden = spec.channels, spec.hidden
         self.heads, self.rounds = spec.heads, rounds
         self.scale = 1.0 / (spec.temperature * math.sqrt(channels // spec.heads))
         self.slot = nn.Parameter(torch.empty(spec.slots, channels))

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mooring.nn import Addresses, SlotWrite
-from mooring.zoo.magnitude_update import MagnitudeUpdate
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.nn import Addresses, MemorySpec, SlotWrite
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
+from mooring.zoo.sum_attention import MagnitudeUpdate
 
 
 def shared_out(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tensor]:

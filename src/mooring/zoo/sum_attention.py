@@ -5,15 +5,51 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring.nn import Addresses, SlotWrite
+from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
-from mooring.zoo.magnitude_update import MagnitudeUpdate
-from mooring.zoo.registry import MemorySpec, register
-from mooring.zoo.slots import SlotRival
+from mooring.zoo.base import SlotRival
+from mooring.zoo.registry import register
+
+# exp(40) is well within float32; a slot that gathers more mass than that stops growing.
+MAX_LOG_MASS = 40.0
+
+
+class MagnitudeUpdate(SlotUpdate):
+    r"""Slot state -> slot memory, with LayerNorm only inside the residual branch, so that it cannot erase the size.
+
+    .. math::
+        u = S + \operatorname{asinh}(c) \, W_O, \qquad Z = u + \operatorname{FF}(\operatorname{LN}(u)), \qquad
+        c = Z_{\text{mass}} \, \mu \;\text{ or }\; \mu
+
+    Sums grow with the graph; ``asinh`` leaves small ones almost unchanged and takes the logarithm of large ones. That
+    is the "additional scaling or clipping" which the paper says unnormalised reads require.
+
+    Args:
+        spec: see :class:`~mooring.nn.MemorySpec`.
+        total: take the sum :math:`Z_{\text{mass}} \mu` of the state; else its content as it is.
+    """
+
+    def __init__(self, spec: MemorySpec, *, total: bool) -> None:
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, hidden_channels=spec.hidden)
+        self.total = total
+        del self.norm_out
+
+    def forward(
+        self, state: SlotState, identity: Float[Tensor, "slots channels"] | None = None
+    ) -> Float[Tensor, "graphs slots channels"]:
+        content = state.content
+        if self.total:
+            content = SlotState(content, state.log_mass.clamp(max=MAX_LOG_MASS)).total
+        u: Tensor = self.lin_out(torch.asinh(content.flatten(-2)).to(self.lin_out.weight.dtype))
+        if identity is not None:
+            u = u + identity
+        forward: Tensor = self.feed_forward(self.norm_in(u))
+        return u + forward
 
 
 class SumVirtualNode(SlotRival):
@@ -57,7 +93,7 @@ class ScaledWrite(SlotWrite):
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
-        hidden = spec.hidden_channels or spec.channels
+        hidden = spec.hidden
         self.scale = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, spec.channels))
 
     def reset_parameters(self) -> None:
@@ -81,7 +117,7 @@ class CardinalityVirtualNode(SlotRival):
     that of the whole set, not of the part a slot attends to.
 
     Args:
-        spec: see :class:`~mooring.zoo.MemorySpec`.
+        spec: see :class:`~mooring.nn.MemorySpec`.
         write: :class:`AdditiveWrite` or :class:`ScaledWrite`.
     """
 

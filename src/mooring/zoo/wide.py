@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mooring.nn import GlobalFiLM
-from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.broadcast import AddedBroadcast, JointBroadcast
-from mooring.zoo.registry import MemorySpec, register
+from mooring.nn import GlobalFiLM, MemorySpec
+from mooring.zoo.base import AddedBroadcast, GlobalModule, JointBroadcast, Locate, Rows
+from mooring.zoo.registry import register
 
 PAPER = "Marcoccia 2026, the ablation it leaves open"
 
@@ -35,7 +34,7 @@ class WideVirtualNode(GlobalModule):
     sees them; the decoder sees the node, which has them from its encoder. Sums pass ``asinh``.
 
     Args:
-        spec: see :class:`~mooring.zoo.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
+        spec: see :class:`~mooring.nn.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
             :math:`\phi` and :math:`F`.
         decoder: :class:`AddedBroadcast`, :class:`JointBroadcast` or :class:`GlobalFiLMBroadcast`, built.
         total: pool by sum; else by mean.
@@ -43,7 +42,7 @@ class WideVirtualNode(GlobalModule):
 
     def __init__(self, spec: MemorySpec, decoder: nn.Module, *, total: bool = False) -> None:
         super().__init__(spec, address=True)
-        width, hidden = spec.slots * spec.channels, spec.hidden_channels or spec.channels
+        width, hidden = spec.slots * spec.channels, spec.hidden
         self.total = total
         self.locate = Locate(spec)
         self.encoder = nn.Sequential(nn.Linear(spec.channels, hidden), nn.GELU(), nn.Linear(hidden, width), nn.GELU())
@@ -65,11 +64,11 @@ class WideVirtualNode(GlobalModule):
 
 
 def added(spec: MemorySpec) -> nn.Module:
-    return AddedBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden_channels or spec.channels)
+    return AddedBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden)
 
 
 def joint(spec: MemorySpec) -> nn.Module:
-    return JointBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden_channels or spec.channels)
+    return JointBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden)
 
 
 def film(spec: MemorySpec) -> nn.Module:

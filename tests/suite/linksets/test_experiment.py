@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mooring.suite.linksets import LinkExperiment
-from mooring.suite.linksets.batch import LinkBatch
-from mooring.suite.linksets.config import PRESETS
+from mooring.suite.linksets.data.dataset import LinkBatch
+from mooring.suite.linksets.experiment import PRESETS
 from mooring.suite.train import RunRequest, get_experiment, run_one
 
 TINY = PRESETS["tiny"]

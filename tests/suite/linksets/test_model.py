@@ -7,19 +7,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from mooring.suite.linksets import LinkExperiment, LinkNet, matched_hidden
-from mooring.suite.linksets.batch import LinkBatch, collate
-from mooring.suite.linksets.config import PRESETS
+from mooring import zoo
+from mooring.suite.linksets import LinkExperiment, LinkNet
 from mooring.suite.linksets.data import generate_many
+from mooring.suite.linksets.data.dataset import LinkBatch, collate
+from mooring.suite.linksets.experiment import PRESETS
 
-TINY = dataclasses.replace(PRESETS["tiny"], init_std=0.3)
+TINY = PRESETS["tiny"].but(init_std=0.3)
 GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)
 MODELS = LinkExperiment.models
 
 
 def net(memory: str) -> LinkNet:
     torch.manual_seed(0)
-    return LinkNet(TINY, memory, matched_hidden(TINY, memory)).double()
+    built = LinkExperiment(TINY, memory, seed=0).build()
+    assert isinstance(built, LinkNet)
+    return built.double()
 
 
 def graphs(*which: int) -> LinkBatch:
@@ -40,13 +43,12 @@ def widened(batch: LinkBatch) -> LinkBatch:
 def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -> None:
     config = PRESETS[preset]
 
-    def size(name: str, hidden: int) -> int:
-        return sum(parameter.numel() for parameter in LinkNet(config, name, hidden).parameters())
-
-    expected = size("anchored", config.hidden)
-    assert abs(size(memory, matched_hidden(config, memory)) / expected - 1) < 0.05
+    expected = zoo.count(LinkExperiment(config, "anchored", seed=0).build())
+    assert abs(zoo.count(LinkExperiment(config, memory, seed=0).build()) / expected - 1) < 0.05
     # The rule is needed: without it the model without memory would be far smaller.
-    assert size("none", config.hidden) / expected < 0.7
+    spec = zoo.MemorySpec(channels=config.channels)
+    bare = LinkNet(config.graphs, "none", spec, blocks=config.blocks, hidden=config.hidden, waves=config.waves)
+    assert zoo.count(bare) / expected < 0.7
 
 
 def test_features_tell_gains_of_one_parity_apart_linearly() -> None:
@@ -62,7 +64,7 @@ def test_features_tell_gains_of_one_parity_apart_linearly() -> None:
         orientation=torch.zeros(400).double(),
         batch=torch.zeros(400).long(),
     )
-    features = LinkNet(TINY, "none", 4).features.double()(many)
+    features = net("none").features(many)
     wanted = ((parity > 0) & (gain > 0.4) & (gain < 0.6)).double()
     found = features @ (torch.linalg.pinv(features, rtol=1e-6) @ wanted)
     assert ((found > 0.5) == wanted.bool()).double().mean() > 0.95

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mooring.suite.motifs import READOUTS, MotifExperiment
-from mooring.suite.motifs.config import PRESETS
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
+from mooring.suite.motifs.experiment import PRESETS
 from mooring.suite.train import ConfigError, get_experiment
 from mooring.suite.train.request import RunRequest
 from mooring.suite.train.run import run_one
@@ -90,6 +90,7 @@ def test_a_tiny_run_gives_a_whole_record(model, tmp_path):
 def test_a_normalised_readout_reports_no_change_under_replication(tmp_path):
     record = run_one(RunRequest("motifs", "cross-attn", 0, "tiny", out=tmp_path))
     assert record.diagnostics["replication_change"] < 1e-4
+    assert (record.title, record.order) == ("Cross-Attn VN", list(READOUTS).index("cross-attn"))
 
 
 def test_training_lowers_the_loss():

@@ -49,7 +49,7 @@ def test_every_task_package_is_listed_with_what_a_run_needs() -> None:
         assert cls.name == name
         assert cls.models
         assert all(isinstance(preset, cls.config_type) for preset in cls.presets.values())
-    assert {module.replace("_", "-") for module in experiment._task_packages()} <= tasks.keys()
+    assert experiment._task_modules().keys() <= tasks.keys()
 
 
 def test_every_task_has_a_preset_of_its_own_to_begin_with() -> None:

@@ -1,12 +1,15 @@
+"""The counted task by the paper's protocol, and the permutation task."""
+
 import json
 from dataclasses import replace
 
 import pytest
 import torch
 
+from mooring.nn import MemoryOptions
 from mooring.suite.train.experiment import get_experiment
-from mooring.suite.two_radius import TwoRadiusExperiment
-from mooring.suite.two_radius.experiment import PAPER, QUICK, TINY
+from mooring.suite.two_radius import PermutationExperiment, TwoRadiusExperiment, TwoRadiusNet
+from mooring.suite.two_radius.experiment import PAPER, PERMUTATION_TINY, QUICK, TINY
 
 
 def test_registered_under_its_name() -> None:
@@ -17,8 +20,8 @@ def test_paper_preset_is_the_protocol() -> None:
     assert (PAPER.epochs, PAPER.steps_per_epoch, PAPER.assignments, PAPER.validation_batches) == (200, 50, 32, 8)
     assert (PAPER.learning_rate, PAPER.memory_lr_scale, PAPER.weight_decay, PAPER.clip_norm) == (1e-4, 2.0, 0.0, 5.0)
     assert (PAPER.num_identifiers, PAPER.max_base_count, PAPER.scales, PAPER.num_centres) == (12, 4, (1, 2, 3), 1)
-    assert (PAPER.channels, PAPER.layers, PAPER.slots, PAPER.heads) == (128, 3, 12, 4)
-    assert (PAPER.temperature, PAPER.init_std, PAPER.mass) == (0.35, 1e-3, "log_odds")
+    assert (PAPER.channels, PAPER.layers) == (128, 3)
+    assert PAPER.memory == MemoryOptions(slots=12, heads=4, temperature=0.35, init_std=1e-3, mass="log_odds")
     assert TwoRadiusExperiment.select == ("both", "max")
 
 
@@ -129,3 +132,44 @@ def test_messages() -> None:
         TwoRadiusExperiment(replace(PAPER, scales=(1, 4), num_counts=12), "vn", 0)
     with pytest.raises(ValueError, match=r"unknown module 'anchord'; did you mean 'anchored'\?$"):
         TwoRadiusExperiment(PAPER, "anchord", 0)
+
+
+def test_the_permutation_task_is_registered_under_its_name() -> None:
+    assert get_experiment("two-radius-permutation") is PermutationExperiment
+
+
+def test_names_labels_only() -> None:
+    experiment = PermutationExperiment(PERMUTATION_TINY, "cross-attn", seed=0)
+    torch.manual_seed(0)
+    net = experiment.build()
+    assert isinstance(net, TwoRadiusNet)
+    assert net.count_head is None
+    batch = experiment.train_batch(0, 0)
+    assert batch.num_graphs == 7
+    loss, parts = experiment.loss(net, batch, 0)
+    assert float(loss.detach()) == pytest.approx(float(parts["label_loss"]))
+    with torch.no_grad():
+        assert list(experiment.evaluate(net, 0)) == ["label", "graph", "label_loss"]
+
+
+def test_width_and_slots_are_those_of_the_config() -> None:
+    experiment = PermutationExperiment(
+        PERMUTATION_TINY.but(channels=8, embedding_channels=12, slots=3, heads=2), "anchored", 0
+    )
+    net = experiment.build()
+    assert isinstance(net, TwoRadiusNet)
+    memory = net(experiment.train_batch(0, 0), return_state=True).memory
+    assert memory.slots.shape == (7, 3, 8)
+    assert net.identifier.weight.shape == (6, 12)
+
+
+def test_stops_when_solved() -> None:
+    experiment = PermutationExperiment(replace(PERMUTATION_TINY, stop_at=0.9), "vn", 0)
+    assert experiment.should_stop([{"label": 0.2}, {"label": 0.95}])
+    assert not experiment.should_stop([{"label": 0.95}, {"label": 0.2}])
+    assert not PermutationExperiment(replace(PERMUTATION_TINY, stop_at=None), "vn", 0).should_stop([{"label": 1.0}])
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^two-radius: num_identifiers=0, expected at least 1\.$"):
+        PermutationExperiment(replace(PERMUTATION_TINY, num_identifiers=0), "vn", 0)

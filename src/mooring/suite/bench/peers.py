@@ -278,6 +278,6 @@ def zoo_peers() -> list[str]:
 
 
 def _from_zoo(entry: zoo.Entry, setting: Setting) -> nn.Module:
-    module = entry.build(zoo.MemorySpec(setting.dim, setting.slots, setting.heads))
+    module = entry.build(zoo.MemorySpec(channels=setting.dim, slots=setting.slots, heads=setting.heads))
     assert module is not None
     return module

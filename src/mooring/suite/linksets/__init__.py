@@ -1,9 +1,18 @@
-"""Training on constrained link sets: no local messages, one pair decoder, any global memory of the zoo."""
+"""Constrained link sets: no local messages, one pair decoder, any global memory of the zoo."""
 
-from mooring.suite.linksets.config import LinkConfig
-from mooring.suite.linksets.decoder import PairDecoder
-from mooring.suite.linksets.experiment import LinkExperiment
-from mooring.suite.linksets.features import NodeFeatures
-from mooring.suite.linksets.model import LinkNet, matched_hidden
+from mooring.suite import lazy
 
-__all__ = ["LinkConfig", "LinkExperiment", "LinkNet", "NodeFeatures", "PairDecoder", "matched_hidden"]
+#: The tasks of this folder, and the module that registers each.
+TASKS = {"linksets": "experiment"}
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LinkConfig": "experiment",
+        "LinkExperiment": "experiment",
+        "LinkNet": "model",
+        "NodeFeatures": "model",
+        "PairDecoder": "model",
+        "matched_hidden": "model",
+    },
+)

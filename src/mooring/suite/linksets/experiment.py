@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -14,15 +14,102 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mooring import zoo
-from mooring.suite.linksets.batch import LinkBatch, collate
-from mooring.suite.linksets.config import PRESETS, LinkConfig
-from mooring.suite.linksets.data import SPLITS, LinkDataset, LinkSettings, cached
+from mooring.nn import MemoryOptions
+from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSettings, cached, collate
 from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
 from mooring.suite.linksets.model import LinkNet, matched_hidden
 from mooring.suite.train.engine import cores
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.memory import MemoryConfig, describe
+from mooring.suite.train.schedule import warmup_then_cosine
 
-LOWEST_RATE = 0.01
+
+@dataclass(frozen=True)
+class LinkConfig(LinkSettings, MemoryConfig):
+    """Training and graphs in one flat config, so that every field can be overridden by name.
+
+    Args:
+        data_seed: seed of the graphs. Runs of all models and seeds share them; see ``docs/linksets.md``.
+        batch_size: graphs per step.
+        train_graphs, validation_graphs, test_graphs, larger_graphs: graphs of each split.
+        channels: width of node vectors and memory.
+        blocks: memory modules, each followed by a node MLP.
+        hidden: hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
+        memory: options of the global modules.
+        waves: Fourier features of a point.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
+    """
+
+    data_seed: int = 0
+    batch_size: int = 32
+    train_graphs: int = 4000
+    validation_graphs: int = 400
+    test_graphs: int = 500
+    larger_graphs: int = 150
+    channels: int = 64
+    blocks: int = 3
+    hidden: int = 64
+    memory: MemoryOptions = MemoryOptions(slots=64, heads=1, init_std=0.02, anchor_init=3.0)
+    waves: int = 16
+    warmup_epochs: float = 1.0
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *MemoryConfig.at_least_one,
+        *("batch_size", "train_graphs", "validation_graphs", "test_graphs", "larger_graphs"),
+        *("channels", "blocks", "hidden", "waves"),
+    )
+    not_negative: ClassVar[tuple[str, ...]] = (*MemoryConfig.not_negative, "data_seed", "warmup_epochs")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+        super().__post_init__()
+        if self.steps_per_epoch * self.batch_size > self.train_graphs:
+            raise ValueError(
+                f"linksets: {self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
+                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them."
+            )
+
+    @property
+    def graphs(self) -> LinkSettings:
+        """The part of the config that graphs depend on."""
+        return LinkSettings(**{field.name: getattr(self, field.name) for field in fields(LinkSettings)})
+
+    def num_graphs(self, split: str) -> int:
+        """Number of graphs of a split."""
+        return getattr(self, f"{split}_graphs")
+
+
+PRESETS: dict[str, LinkConfig] = {
+    "tiny": LinkConfig(
+        epochs=2,
+        steps_per_epoch=3,
+        learning_rate=2e-3,
+        nodes=(5, 13),
+        larger_nodes=(17, 19),
+        batch_size=7,
+        train_graphs=23,
+        validation_graphs=11,
+        test_graphs=7,
+        larger_graphs=3,
+        channels=16,
+        blocks=2,
+        hidden=16,
+        memory=MemoryOptions(slots=6, heads=2, init_std=0.02, anchor_init=3.0),
+        waves=4,
+    ),
+    "quick": LinkConfig(
+        epochs=16,
+        steps_per_epoch=50,
+        learning_rate=2e-3,
+        train_graphs=1600,
+        validation_graphs=150,
+        test_graphs=200,
+        larger_graphs=40,
+    ),
+    "full": LinkConfig(epochs=15, steps_per_epoch=125, learning_rate=2e-3),
+}
+
+
 EVALUATION_BATCH = 50
 SIZE_BINS = 6
 
@@ -46,17 +133,24 @@ class LinkExperiment(Experiment):
         zoo.entry(model)
         super().__init__(config, model, seed)
 
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, {})
+
     def build(self) -> nn.Module:
-        return LinkNet(self.config, self.model, matched_hidden(self.config, self.model))
+        config = self.config
+        spec = config.memory.at(config.channels)
+        hidden = matched_hidden(self.model, spec, config.hidden)
+        return LinkNet(config.graphs, self.model, spec, blocks=config.blocks, hidden=hidden, waves=config.waves)
 
     def learning_rate_factor(self, epoch: int, step: int) -> float:
         config = self.config
-        done = epoch + step / config.steps_per_epoch
-        if done < config.warmup_epochs:
-            # From the first step on above zero, so that it is not wasted.
-            return (done + 1 / config.steps_per_epoch) / (config.warmup_epochs + 1 / config.steps_per_epoch)
-        share = (done - config.warmup_epochs) / max(config.epochs - config.warmup_epochs, 1e-9)
-        return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+        return warmup_then_cosine(
+            epoch,
+            step,
+            epochs=config.epochs,
+            steps_per_epoch=config.steps_per_epoch,
+            warmup_epochs=config.warmup_epochs,
+        )
 
     def train_batch(self, epoch: int, step: int) -> LinkBatch:
         config = self.config

@@ -2,14 +2,115 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring import zoo
-from mooring.suite.linksets.batch import LinkBatch
-from mooring.suite.linksets.config import LinkConfig
-from mooring.suite.linksets.decoder import PairDecoder
-from mooring.suite.linksets.features import NodeFeatures
+from mooring.suite.linksets.data import LinkBatch, LinkSettings
+from mooring.zoo import MemorySpec
+
+# Radians per unit of length: waves of about the disc's diameter down to the size of a neighbourhood.
+WAVE_SCALE = 4.0
+# Half periods of a gain, which lies in [0, 1].
+GAIN_WAVES = 4
+
+
+class NodeFeatures(nn.Module):
+    r"""Nodes -> features from which a memory can be addressed by place.
+
+    A node gives its gain, parity, position and orientation, and the Fourier features
+    :math:`\cos(\omega^\top p), \sin(\omega^\top p)` of its own position and of one *probe point* in each of its
+    sectors, half the reach away along the sector's middle. Where two points are near, their Fourier features are
+    alike: a slot that gathers nodes around a place is found by the node whose sector looks there, through plain dot
+    products. Without them an attention score would have to learn this trigonometry first. The gain comes in waves as
+    well, and these times the parity, because who competes is told by both and a score is linear in what it is given.
+
+    Shapes: -> ``[nodes, out_channels]``.
+    """
+
+    frequency: Tensor
+
+    def __init__(self, sectors: int, reach: float, waves: int) -> None:
+        super().__init__()
+        self.sectors = sectors
+        self.reach = reach
+        # Drawn once and for all: the features belong to the task, not to a model's seed.
+        frequency = torch.randn(2, waves, generator=torch.Generator().manual_seed(0)) * WAVE_SCALE
+        self.register_buffer("frequency", frequency)
+        self.out_channels = 4 + 4 * GAIN_WAVES + (1 + sectors) * (2 + 2 * waves)
+
+    def forward(self, batch: LinkBatch) -> Float[Tensor, "nodes out_channels"]:
+        middle = sector_middle(
+            batch.orientation.unsqueeze(1), torch.arange(self.sectors, device=batch.gain.device), self.sectors
+        )
+        ahead = 0.5 * self.reach * torch.stack([middle.cos(), middle.sin()], dim=-1)
+        points = torch.cat([batch.position.unsqueeze(1), batch.position.unsqueeze(1) + ahead], dim=1)
+        phase = points @ self.frequency
+        own = torch.stack([batch.gain, batch.parity, batch.orientation.cos(), batch.orientation.sin()], dim=1)
+        gain = batch.gain.unsqueeze(1) * torch.arange(1, GAIN_WAVES + 1, device=batch.gain.device) * math.pi
+        gain = torch.cat([gain.cos(), gain.sin()], dim=1)
+        places = torch.cat([points, phase.cos(), phase.sin()], dim=-1).flatten(1)
+        return torch.cat([own, gain, batch.parity.unsqueeze(1) * gain, places], dim=1)
+
+
+def sector_middle(orientation: Tensor, sector: Tensor, sectors: int) -> Tensor:
+    """Direction of the middle of a sector, in radians from the x axis."""
+    return orientation + (sector + 0.5) * (2 * math.pi / sectors)
+
+
+# Log-weights lie between about 11 and 18.4; brought to the scale of the other features.
+WEIGHT_CENTRE, WEIGHT_SCALE = 15.0, 2.0
+
+
+class PairDecoder(nn.Module):
+    r"""Candidate pairs -> one logit each, the same whichever node comes first.
+
+    .. math::
+        u_{ij} = \phi\bigl(W_{s(i,j)} h_i, e_{ij}\bigr), \qquad \ell_{ij} = \psi(u_{ij} + u_{ji}, u_{ij} \odot u_{ji})
+
+    :math:`u_{ij}` is what node i thinks of j. A node has one vector for each of its sectors, :math:`W_s h_i`, and the
+    pair takes that of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` hold all that greedy
+    knows of one pair: weight, distance, both gains, and where in the sector j stands.
+
+    Args:
+        channels: width of the node vectors.
+        sectors: sectors of a node.
+        hidden: width inside.
+
+    Shapes: h ``[nodes, channels]`` -> ``[pairs]``.
+    """
+
+    def __init__(self, channels: int, sectors: int, hidden: int) -> None:
+        super().__init__()
+        self.sectors = sectors
+        self.by_sector = nn.Linear(channels, sectors * hidden)
+        self.lin_pair = nn.Linear(6, hidden, bias=False)
+        self.side = nn.Sequential(nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU())
+        self.head = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1))
+
+    def forward(self, h: Float[Tensor, "nodes channels"], batch: LinkBatch) -> Float[Tensor, " pairs"]:
+        views = self.by_sector(h).unflatten(1, (self.sectors, -1)).flatten(0, 1)
+        # The two ends are one batch of twice the pairs: [2, pairs, hidden].
+        seen = views[batch.pairs * self.sectors + batch.sector]
+        first, second = self.side(seen + self.lin_pair(pair_features(batch, self.sectors)))
+        return self.head(torch.cat([first + second, first * second], dim=-1)).squeeze(-1)
+
+
+def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
+    """What either end of each pair sees: weight, distance, own gain, other's gain, direction within the sector."""
+    here, there = batch.pairs, batch.pairs.flip(0)
+    offset = batch.position[there] - batch.position[here]
+    # Two nodes at one point have no direction; any will do, and atan2 gives zero.
+    direction = torch.atan2(offset[..., 1], offset[..., 0])
+    within = direction - sector_middle(batch.orientation[here], batch.sector, sectors)
+    weight = ((batch.weight - WEIGHT_CENTRE) / WEIGHT_SCALE).expand(2, -1)
+    return torch.stack(
+        [weight, offset.norm(dim=-1), batch.gain[here], batch.gain[there], within.cos(), within.sin()], dim=-1
+    )
+
 
 # The model whose size the others are given.
 MATCHED = "anchored"
@@ -27,24 +128,21 @@ class LinkNet(nn.Module):
     Paper: ``sec:external-validation`` ("we remove the local MPNN and compare virtual-node readouts directly").
 
     Args:
-        config: Widths and rules.
-        memory: Name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
-        hidden: Hidden width of the node MLPs, see :func:`matched_hidden`.
+        settings: sectors and reach of a node.
+        memory: name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
+        spec: what it is built from; its ``channels`` are the width of the node vectors.
+        blocks: memory modules, each followed by a node MLP.
+        hidden: hidden width of the node MLPs, see :func:`matched_hidden`.
+        waves: Fourier features of a point.
     """
 
-    def __init__(self, config: LinkConfig, memory: str, hidden: int) -> None:
+    def __init__(
+        self, settings: LinkSettings, memory: str, spec: MemorySpec, *, blocks: int, hidden: int, waves: int
+    ) -> None:
         super().__init__()
-        channels = config.channels
-        spec = zoo.MemorySpec(
-            channels,
-            config.slots,
-            config.heads,
-            temperature=config.temperature,
-            init_std=config.init_std,
-            anchor_init=config.anchor_init,
-        )
-        modules = [zoo.build(memory, spec) for _ in range(config.blocks)]
-        self.features = NodeFeatures(config.sectors, config.reach, config.waves)
+        channels = spec.channels
+        modules = [zoo.build(memory, spec) for _ in range(blocks)]
+        self.features = NodeFeatures(settings.sectors, settings.reach, waves)
         self.encoder = nn.Sequential(
             nn.Linear(self.features.out_channels, 2 * channels),
             nn.SiLU(),
@@ -52,9 +150,9 @@ class LinkNet(nn.Module):
             nn.LayerNorm(channels),
         )
         self.memory = nn.ModuleList(module for module in modules if module is not None)
-        self.mlps = nn.ModuleList(_mlp(channels, hidden) for _ in range(config.blocks))
-        self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(config.blocks))
-        self.decoder = PairDecoder(channels, config.sectors, channels)
+        self.mlps = nn.ModuleList(_mlp(channels, hidden) for _ in range(blocks))
+        self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(blocks))
+        self.decoder = PairDecoder(channels, settings.sectors, channels)
 
     def forward(self, batch: LinkBatch) -> Float[Tensor, " pairs"]:
         h = self.encoder(self.features(batch))
@@ -65,22 +163,23 @@ class LinkNet(nn.Module):
         return self.decoder(h, batch)
 
 
-def matched_hidden(config: LinkConfig, memory: str) -> int:
-    """Return the hidden width of the node MLPs that gives a model as many parameters as the ``anchored`` one has.
+def matched_hidden(memory: str, spec: MemorySpec, hidden: int) -> int:
+    """Return the hidden width of the node MLPs that gives a model as many parameters as ``anchored`` has with `hidden`.
 
     Everything else is the same in all models, so what a smaller memory saves goes into the node MLPs. One unit of
     hidden width costs ``blocks * (2 * channels + 1)`` parameters; the width is the nearest whole number, at least 1.
     """
     if memory == MATCHED:
-        return config.hidden
+        return hidden
     # Per block, since both grow with their number.
-    surplus = _memory_size(config, MATCHED) - _memory_size(config, memory)
-    return max(1, config.hidden + round(surplus / (2 * config.channels + 1)))
+    surplus = _memory_size(MATCHED, spec) - _memory_size(memory, spec)
+    return max(1, hidden + round(surplus / (2 * spec.channels + 1)))
 
 
-def _memory_size(config: LinkConfig, memory: str) -> int:
-    module = zoo.build(memory, zoo.MemorySpec(config.channels, config.slots, config.heads))
-    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
+def _memory_size(memory: str, spec: MemorySpec) -> int:
+    # Not zoo.size, which leaves the random state alone: records hold what these draws lead to.
+    module = zoo.build(memory, spec)
+    return 0 if module is None else zoo.count(module)
 
 
 def _mlp(channels: int, hidden: int) -> nn.Module:

@@ -1,19 +1,22 @@
-"""Training on the motif census: one local backbone, eight readouts."""
+"""The motif census: one local backbone, eight readouts, or any global module of the zoo."""
 
-from mooring.suite.motifs.config import MotifConfig
-from mooring.suite.motifs.experiment import MotifExperiment
-from mooring.suite.motifs.leaderboard import MotifLeaderboardExperiment
-from mooring.suite.motifs.model import GINBackbone, MotifNet
-from mooring.suite.motifs.readouts import NORMALISED, READOUTS, Readout, ReadoutSpec
+from mooring.suite import lazy
 
-__all__ = [
-    "NORMALISED",
-    "READOUTS",
-    "GINBackbone",
-    "MotifConfig",
-    "MotifExperiment",
-    "MotifLeaderboardExperiment",
-    "MotifNet",
-    "Readout",
-    "ReadoutSpec",
-]
+#: The tasks of this folder, and the module that registers each.
+TASKS = {"motifs": "experiment", "motifs-leaderboard": "leaderboard"}
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "MotifConfig": "experiment",
+        "MotifExperiment": "experiment",
+        "MotifLeaderboardConfig": "leaderboard",
+        "MotifLeaderboardExperiment": "leaderboard",
+        "GINBackbone": "model",
+        "MotifNet": "model",
+        "NORMALISED": "model",
+        "READOUTS": "model",
+        "Readout": "model",
+        "ReadoutSpec": "model",
+    },
+)

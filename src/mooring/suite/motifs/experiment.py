@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,66 +12,159 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mooring.named import suggest
-from mooring.suite.motifs.batch import MotifBatch, cached_census, collate
-from mooring.suite.motifs.config import PRESETS, MotifConfig
-from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS
+from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
+from mooring.suite.motifs.data.dataset import MotifBatch, cached_census, collate
+from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
-from mooring.suite.motifs.model import MotifNet
-from mooring.suite.motifs.pretrain import learned_backbone
-from mooring.suite.motifs.readouts import READOUTS, ReadoutSpec
+from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
 from mooring.suite.train.config import ConfigError
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
+from mooring.suite.train.schedule import warmup_then_cosine
+
+
+@dataclass(frozen=True)
+class CensusConfig(MotifSettings, TrainConfig):
+    """Training and census in one flat config, so that every field can be overridden by name.
+
+    Args:
+        batch_size: graphs per step.
+        train_graphs: size of the finite training set.
+        validation_graphs: graphs the selected epoch is chosen on.
+        test_graphs: graphs of each test split.
+        channels: width of backbone and readout.
+        layers: hops of the backbone.
+        pretrain_steps: updates in which the backbone learns to name gadgets, before anything is counted.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
+        patience: epochs without a better validation log-MAE before stopping.
+    """
+
+    batch_size: int = 16
+    train_graphs: int = 4000
+    validation_graphs: int = 500
+    test_graphs: int = 500
+    channels: int = 64
+    layers: int = 4
+    pretrain_steps: int = 1000
+    warmup_epochs: float = 1.0
+    patience: int = 10
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("batch_size", "train_graphs", "channels", "layers", "patience"),
+    )
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "pretrain_steps", "warmup_epochs")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+        super().__post_init__()
+        if self.steps_per_epoch * self.batch_size > self.train_graphs:
+            raise ValueError(
+                f"motifs: {self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
+                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them."
+            )
+        if min(self.validation_graphs, self.test_graphs) < 2:
+            raise ValueError("motifs: log-R2 needs at least 2 validation and 2 test graphs.")
+
+    @property
+    def census(self) -> MotifSettings:
+        """The part of the config that graphs depend on."""
+        return MotifSettings(**{field.name: getattr(self, field.name) for field in fields(MotifSettings)})
+
+
+@dataclass(frozen=True)
+class MotifConfig(CensusConfig):
+    """As :class:`CensusConfig`, and what the slot readouts are built from.
+
+    Args:
+        slots: slots of the slot readouts.
+        heads: heads of each slot.
+    """
+
+    slots: int = 12
+    heads: int = 4
+
+    at_least_one: ClassVar[tuple[str, ...]] = (*CensusConfig.at_least_one, "slots", "heads")
+
+
+PRESETS: dict[str, MotifConfig] = {
+    "tiny": MotifConfig(
+        epochs=2,
+        steps_per_epoch=3,
+        learning_rate=3e-3,
+        train_graphs=40,
+        validation_graphs=11,
+        test_graphs=7,
+        batch_size=13,
+        channels=16,
+        slots=6,
+        heads=2,
+        pretrain_steps=3,
+    ),
+    "quick": MotifConfig(epochs=8, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
+    "full": MotifConfig(epochs=15, steps_per_epoch=250, learning_rate=2e-3),
+}
+
+
+LEARNING_RATE = 3e-3
+CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
+
+
+def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
+    """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
+
+    The caller's random numbers stay as they were, so that readouts of one seed meet the same backbone.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = GINBackbone(config.num_types, config.channels, config.layers)
+        classify = nn.Linear(config.channels, CLASSES)
+        optimizer = torch.optim.AdamW([*backbone.parameters(), *classify.parameters()], LEARNING_RATE, weight_decay=0)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, max(config.pretrain_steps, 2))
+        train = cached_census(config.census, "train", config.train_graphs, seed)
+        rng = np.random.default_rng((seed, 1))
+        with torch.enable_grad():
+            for _ in range(config.pretrain_steps):
+                batch = collate(train, rng.integers(len(train), size=config.batch_size), config.num_types)
+                loss = _loss(classify(backbone(batch.x, batch.edge_index)), batch)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+    return backbone
+
+
+def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
+    """Roots and other nodes count alike, though roots are few."""
+    each = functional.cross_entropy(logits, batch.planted, reduction="none")
+    roots = batch.planted > 0
+    return each[roots].mean() + each[~roots].mean()
+
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
 LOSS_KNEE = 0.05
-LOWEST_RATE = 0.01
 EVALUATION_BATCH = 100
 
 
-@register_experiment
-class MotifExperiment(Experiment):
-    """Predict ``log(1 + count)`` of six rooted motifs; all readouts of a seed share graphs and first backbone.
+class CensusExperiment(Experiment):
+    """Predict ``log(1 + count)`` of six rooted motifs; all models of a seed share graphs and first backbone."""
 
-    Paper: tab:motifs, app:motifs.
-    """
-
-    name: ClassVar[str] = "motifs"
-    config_type: ClassVar[type[TrainConfig]] = MotifConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
-    models: ClassVar[tuple[str, ...]] = ("mean", "sum", "cross-attn", "anchored")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("log_mae", "min")
-    config: MotifConfig
-
-    def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
-        self.factor = self.rate(model)
-        super().__init__(config, model, seed)
-
-    @staticmethod
-    def rate(model: str) -> float:
-        """Return a model's own factor on the learning rate, and refuse one that does not exist."""
-        if model not in READOUTS:
-            meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
-            raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
-        return READOUTS[model].rate
-
-    def build(self) -> nn.Module:
-        config = self.config
-        train = cached_census(config.census, "train", config.train_graphs, self.seed)
-        sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
-        readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
-        return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))
+    config: CensusConfig
+    #: The model's own factor on the learning rate.
+    factor: float = 1.0
 
     def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
         return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]
 
     def learning_rate_factor(self, epoch: int, step: int) -> float:
         config = self.config
-        done = epoch + step / config.steps_per_epoch
-        if done < config.warmup_epochs:
-            # From the first step on above zero, so that it is not wasted.
-            return (done + 1 / config.steps_per_epoch) / (config.warmup_epochs + 1 / config.steps_per_epoch)
-        share = (done - config.warmup_epochs) / max(config.epochs - config.warmup_epochs, 1e-9)
-        return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+        return warmup_then_cosine(
+            epoch,
+            step,
+            epochs=config.epochs,
+            steps_per_epoch=config.steps_per_epoch,
+            warmup_epochs=config.warmup_epochs,
+        )
 
     def train_batch(self, epoch: int, step: int) -> MotifBatch:
         config = self.config
@@ -115,3 +208,34 @@ class MotifExperiment(Experiment):
             for start in starts
         ]
         return torch.cat([net(batch) for batch in batches]), torch.cat([batch.target for batch in batches])
+
+
+@register_experiment
+class MotifExperiment(CensusExperiment):
+    """The census for a readout of the whole graph.
+
+    Paper: tab:motifs, app:motifs.
+    """
+
+    name: ClassVar[str] = "motifs"
+    config_type: ClassVar[type[TrainConfig]] = MotifConfig
+    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
+    models: ClassVar[tuple[str, ...]] = ("mean", "sum", "cross-attn", "anchored")
+    config: MotifConfig
+
+    def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
+        super().__init__(config, model, seed)
+        if model not in READOUTS:
+            meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
+            raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
+        self.factor = READOUTS[model].rate
+
+    def describe(self) -> dict[str, Any]:
+        return {"title": READOUTS[self.model].title, "order": list(READOUTS).index(self.model)}
+
+    def build(self) -> nn.Module:
+        config = self.config
+        train = cached_census(config.census, "train", config.train_graphs, self.seed)
+        sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
+        readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
+        return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))

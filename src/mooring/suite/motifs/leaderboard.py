@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring import zoo
-from mooring.suite.motifs.batch import MotifBatch
-from mooring.suite.motifs.config import MotifConfig
+from mooring.nn import MemoryOptions
 from mooring.suite.motifs.data import MOTIF_NAMES
-from mooring.suite.motifs.experiment import MotifExperiment
+from mooring.suite.motifs.data.dataset import MotifBatch
+from mooring.suite.motifs.experiment import CensusConfig, CensusExperiment, learned_backbone
 from mooring.suite.motifs.model import GINBackbone
-from mooring.suite.motifs.pretrain import learned_backbone
 from mooring.suite.train.experiment import TrainConfig, register_experiment
-from mooring.zoo import MemorySpec
+from mooring.suite.train.memory import MemoryConfig, describe
 
 
 class ReaderNet(nn.Module):
@@ -59,16 +58,14 @@ class ReaderNet(nn.Module):
 
 
 @dataclass(frozen=True)
-class MotifLeaderboardConfig(MotifConfig):
-    """As :class:`MotifConfig`, and how the modules begin.
+class MotifLeaderboardConfig(CensusConfig, MemoryConfig):
+    """As :class:`CensusConfig`, and options of the global module."""
 
-    Args:
-        init_std: as in :class:`~mooring.nn.SlotVirtualNode`.
-    """
+    memory: MemoryOptions = MemoryOptions(slots=12, init_std=0.1, mass="log_odds")
 
-    init_std: float = 0.1
-
-    not_negative: ClassVar[tuple[str, ...]] = (*MotifConfig.not_negative, "init_std")
+    at_least_one: ClassVar[tuple[str, ...]] = (*CensusConfig.at_least_one, *MemoryConfig.at_least_one)
+    above_zero: ClassVar[tuple[str, ...]] = (*CensusConfig.above_zero, *MemoryConfig.above_zero)
+    not_negative: ClassVar[tuple[str, ...]] = (*CensusConfig.not_negative, *MemoryConfig.not_negative)
 
 
 # Smaller graphs and half the width of the `full` census, and a backbone that knows the gadgets: a run takes seconds.
@@ -86,8 +83,7 @@ SCREEN = MotifLeaderboardConfig(
     ood_counts=(5, 12),
     ood_background=(64, 128),
 )
-TINY = replace(
-    SCREEN,
+TINY = SCREEN.but(
     epochs=2,
     steps_per_epoch=3,
     train_graphs=60,
@@ -100,11 +96,11 @@ TINY = replace(
 
 
 @register_experiment
-class MotifLeaderboardExperiment(MotifExperiment):
+class MotifLeaderboardExperiment(CensusExperiment):
     """The motif census for every module of the zoo, each with the parameters of the anchored one.
 
     :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
-    (:func:`~mooring.suite.motifs.pretrain.learned_backbone`) it stays as it is, the same for all modules of a seed:
+    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) it stays as it is, the same for all modules of a seed:
     what is compared is how they count.
     """
 
@@ -115,14 +111,14 @@ class MotifLeaderboardExperiment(MotifExperiment):
     models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
     config: MotifLeaderboardConfig
 
-    @staticmethod
-    def rate(model: str) -> float:
-        zoo.entry(model)
-        return 1.0
+    def __init__(self, config: MotifLeaderboardConfig, model: str, seed: int) -> None:
+        super().__init__(config, zoo.entry(model).name, seed)
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, {})
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(config.channels, config.slots, config.heads, init_std=config.init_std, mass="log_odds")
-        memory = zoo.matched(self.model, spec)
+        memory = zoo.matched(self.model, config.memory.at(config.channels))
         backbone = learned_backbone(config, self.seed)
         return ReaderNet(backbone, config.channels, memory, len(MOTIF_NAMES))

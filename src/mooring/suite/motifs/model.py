@@ -1,12 +1,26 @@
-"""A local backbone, a readout, and a head that predicts six log-counts."""
+"""A local backbone, the compared readouts, and a head that predicts six log-counts."""
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch_geometric.nn import GINConv
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from mooring.suite.motifs.batch import MotifBatch
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn import GINConv
+from torch_geometric.nn.aggr import (
+    Aggregation,
+    DegreeScalerAggregation,
+    MaxAggregation,
+    MeanAggregation,
+    SumAggregation,
+)
+
+from mooring.nn import SlotAggregation
+from mooring.suite.motifs.data.dataset import MotifBatch
 
 TYPE_STD = 0.05
 
@@ -44,10 +58,10 @@ class MotifNet(nn.Module):
     """Backbone, readout (``memory``), linear head: what a readout does not express, no head can mend.
 
     Args:
-        backbone: Node features -> node vectors.
-        channels: Their width, and the readout's.
-        readout: Called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
-        num_motifs: Number of counts to predict.
+        backbone: node features -> node vectors.
+        channels: their width, and the readout's.
+        readout: called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
+        num_motifs: number of counts to predict.
     """
 
     def __init__(self, backbone: GINBackbone, channels: int, readout: nn.Module, num_motifs: int) -> None:
@@ -64,3 +78,178 @@ class MotifNet(nn.Module):
 def _mlp(channels: int) -> nn.Module:
     # No norm inside: with one, backbones do not learn to tell the path from the path that is one node longer.
     return nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
+
+
+def lift(channels: int) -> nn.Module:
+    """What every readout may do to a node before it meets the others."""
+    return nn.Sequential(nn.Linear(channels, 2 * channels), nn.SiLU(), nn.Linear(2 * channels, channels))
+
+
+class Lifted(nn.Module):
+    """An MLP on every node, then an aggregation.
+
+    Shapes: x ``[nodes, dim]`` -> ``[graphs, dim]``.
+    """
+
+    def __init__(self, channels: int, aggregate: Aggregation) -> None:
+        super().__init__()
+        self.lift = lift(channels)
+        self.aggregate = aggregate
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], index: Int[Tensor, " nodes"], *, dim_size: int
+    ) -> Float[Tensor, "graphs dim"]:
+        return self.aggregate(self.lift(x), index, dim_size=dim_size)
+
+
+class Pool(nn.Module):
+    r"""Nodes of a graph -> one vector: an MLP on every node, one aggregation, a linear map beside an MLP.
+
+    .. math::
+        z = W p + \operatorname{MLP}(p), \qquad p = \operatorname{after}(\operatorname{aggregate}_i
+        \operatorname{before}(\operatorname{MLP}(h_i)))
+
+    The linear map is there because a count beyond the training range can only be extrapolated along it.
+
+    Args:
+        channels: width of nodes and of the result.
+        aggregate: aggregation of a graph's nodes.
+        num_aggregates: how many vectors `aggregate` puts side by side.
+        hidden: width inside the MLP on the pooled vector; it evens out the parameters between readouts.
+        before: applied to every node's vector before pooling.
+        after: applied to the pooled vector.
+
+    Shapes: x ``[nodes, dim]`` -> ``[graphs, dim]``.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        aggregate: Aggregation,
+        *,
+        hidden: int,
+        num_aggregates: int = 1,
+        before: Callable[[Tensor], Tensor] | None = None,
+        after: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        pooled = num_aggregates * channels
+        self.lift = lift(channels)
+        self.aggregate = aggregate
+        self.linear = nn.Linear(pooled, channels)
+        self.deep = nn.Sequential(nn.Linear(pooled, hidden), nn.SiLU(), nn.Linear(hidden, channels))
+        self.before = before
+        self.after = after
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], index: Int[Tensor, " nodes"], *, dim_size: int
+    ) -> Float[Tensor, "graphs dim"]:
+        lifted = self.lift(x)
+        if self.before is not None:
+            lifted = self.before(lifted)
+        pooled = self.aggregate(lifted, index, dim_size=dim_size)
+        if self.after is not None:
+            pooled = self.after(pooled)
+        return self.linear(pooled) + self.deep(pooled)
+
+
+# Brings the sum over a small graph to the size of one node's vector. One constant for all graphs: counts survive it.
+SUM_SCALE = 1 / 32
+# Of both slot readouts: the sharper routing of Two-Radius.
+TEMPERATURE = 0.35
+
+
+@dataclass(frozen=True)
+class ReadoutSpec:
+    """What a readout is built from.
+
+    Args:
+        channels: width of node features and of the readout's result.
+        slots: number of slots, where there are slots.
+        heads: heads per slot.
+        graph_sizes: how many training graphs have each number of nodes: PNA's scalers are defined by it, and the
+            anchors start at the log of its mean.
+    """
+
+    channels: int
+    slots: int
+    heads: int
+    graph_sizes: Int[Tensor, " sizes"]
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What tables call a readout, how it is built, and the factor on the learning rate that suits it on validation."""
+
+    title: str
+    build: Callable[[ReadoutSpec], nn.Module]
+    rate: float = 1.0
+
+
+def _mean(spec: ReadoutSpec) -> nn.Module:
+    return Pool(spec.channels, MeanAggregation(), hidden=557)
+
+
+def _max(spec: ReadoutSpec) -> nn.Module:
+    return Pool(spec.channels, MaxAggregation(), hidden=557)
+
+
+def _sum(spec: ReadoutSpec) -> nn.Module:
+    return Pool(spec.channels, SumAggregation(), hidden=557, after=_scaled)
+
+
+def _scaled(pooled: Tensor) -> Tensor:
+    return SUM_SCALE * pooled
+
+
+def _sum_raw(spec: ReadoutSpec) -> nn.Module:
+    return Pool(spec.channels, SumAggregation(), hidden=557)
+
+
+def _sum_log(spec: ReadoutSpec) -> nn.Module:
+    # Positive terms: the log of a sum is then log(1 + count) where a node adds one for its motif and nothing else.
+    return Pool(spec.channels, SumAggregation(), hidden=557, before=functional.softplus, after=torch.log1p)
+
+
+def _pna(spec: ReadoutSpec) -> nn.Module:
+    # On a graph the scalers' degree is its number of nodes: of all readouts this one alone is told the graph's size.
+    aggregate = DegreeScalerAggregation(
+        ["mean", "max", "min", "std"], ["identity", "amplification", "attenuation"], spec.graph_sizes
+    )
+    return Pool(spec.channels, aggregate, num_aggregates=12, hidden=32)
+
+
+def _cross_attention(spec: ReadoutSpec) -> nn.Module:
+    slots = SlotAggregation(spec.channels, spec.slots, spec.heads, anchored=False, temperature=TEMPERATURE)
+    return Lifted(spec.channels, slots)
+
+
+def _anchored(spec: ReadoutSpec) -> nn.Module:
+    mean_size = float((spec.graph_sizes * torch.arange(len(spec.graph_sizes))).sum() / spec.graph_sizes.sum())
+    slots = SlotAggregation(
+        spec.channels,
+        spec.slots,
+        spec.heads,
+        temperature=TEMPERATURE,
+        # Every slot sees all nodes of a graph: anchors start as heavy as these are together.
+        anchor_init=math.log(mean_size),
+        mass_map="linear",
+        content_dropout=0.5,
+    )
+    return Lifted(spec.channels, slots)
+
+
+# In the order of tables.
+READOUTS: dict[str, Readout] = {
+    "mean": Readout("Mean pool", _mean),
+    "max": Readout("Max pool", _max),
+    "pna": Readout("PNA", _pna),
+    "sum-raw": Readout("Sum pool, raw", _sum_raw),
+    "sum-log": Readout("Sum pool, log head", _sum_log),
+    "sum": Readout("Sum pool", _sum),
+    "cross-attn": Readout("Cross-Attn VN", _cross_attention),
+    "anchored": Readout("Anchored Cross-Attn VN", _anchored),
+}
+
+# Blind to the number of disjoint copies of a graph, whatever their weights.
+NORMALISED: frozenset[str] = frozenset({"mean", "max", "cross-attn"})

@@ -23,6 +23,7 @@ class RunRecord:
         selected_epoch: epoch, counted from 0, whose weights were selected.
         wall_seconds: training time, summed over resumes.
         parameters: ``total`` and ``memory`` (those under ``net.memory``).
+        title, order: what tables call the model, and its place among the others (``Experiment.describe``).
     """
 
     task: str
@@ -38,6 +39,8 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str = "unknown"
     devices: int = 1
+    title: str | None = None
+    order: int | None = None
 
     def to_text(self) -> str:
         """Return the file's text."""
@@ -69,6 +72,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("selected_epoch", "devices"), (int,)),
     **dict.fromkeys(("diagnostics", "parameters", "versions"), (dict,)),
     "wall_seconds": (int, float),
+    "title": (str, type(None)),
+    "order": (int, type(None)),
 }
 
 

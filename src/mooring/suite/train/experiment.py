@@ -109,6 +109,11 @@ class Experiment(ABC):
                 f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
             )
 
+    def describe(self) -> dict[str, Any]:
+        """Return what a record tells tables of the model: its ``title`` there, and its ``order`` among the others."""
+        order = self.models.index(self.model) if self.model in self.models else len(self.models)
+        return {"title": self.model, "order": order}
+
     @abstractmethod
     def build(self) -> nn.Module:
         """Return a new network; the caller has set torch's global seed from `seed`."""
@@ -175,18 +180,20 @@ def get_experiment(task: str) -> type[Experiment]:
     if ":" in task:
         return _own_experiment(task)
     if task not in EXPERIMENTS:
-        # Only the package its name begins with, where there is one: some tasks import heavy solvers.
-        packages = _task_packages()
-        _import_tasks([name for name in packages if task.replace("-", "_").startswith(name)] or packages)
-    if task not in EXPERIMENTS:
-        meant = suggest(task, EXPERIMENTS, f"the tasks are {', '.join(EXPERIMENTS)}.")
-        raise ValueError(f"unknown task {task!r}; {meant}")
+        # Only the module of this task: others may import heavy solvers.
+        modules = _task_modules()
+        if task not in modules:
+            known = [*EXPERIMENTS, *(name for name in modules if name not in EXPERIMENTS)]
+            meant = suggest(task, known, f"the tasks are {', '.join(known)}.")
+            raise ValueError(f"unknown task {task!r}; {meant}")
+        importlib.import_module(modules[task])
     return EXPERIMENTS[task]
 
 
 def list_experiments() -> dict[str, type[Experiment]]:
-    """Return every task by name. Tasks are the folders of ``mooring.suite``, imported when first asked for."""
-    _import_tasks(_task_packages())
+    """Return every task by name. Tasks are those that the folders of ``mooring.suite`` name in ``TASKS``."""
+    for module in dict.fromkeys(_task_modules().values()):
+        importlib.import_module(module)
     return dict(EXPERIMENTS)
 
 
@@ -197,11 +204,12 @@ def _own_experiment(task: str) -> type[Experiment]:
     return found
 
 
-def _task_packages() -> list[str]:
+def _task_modules() -> dict[str, str]:
+    """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import."""
+    found: dict[str, str] = {}
     suite = importlib.import_module("mooring.suite")
-    return [one.name for one in pkgutil.iter_modules(suite.__path__) if one.ispkg and one.name not in MACHINERY]
-
-
-def _import_tasks(packages: list[str]) -> None:
-    for package in packages:
-        importlib.import_module(f"mooring.suite.{package}")
+    for one in pkgutil.iter_modules(suite.__path__):
+        if one.ispkg and one.name not in MACHINERY:
+            folder = importlib.import_module(f"mooring.suite.{one.name}")
+            found |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
+    return found

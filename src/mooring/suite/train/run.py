@@ -131,6 +131,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         versions=versions(),
         git_commit=git_commit(),
         devices=request.devices,
+        **experiment.describe(),
     )
     record.write(run.record_path)
     # Returned as it reads from disk, so that a caller sees the same whether the run is new or finished long ago.

@@ -1,22 +1,28 @@
 """Two-Radius as trainable experiments: ``two-radius`` and, after a dash, its kin."""
 
-from .experiment import TwoRadiusConfig, TwoRadiusExperiment
-from .leaderboard import LeaderboardConfig, LeaderboardExperiment
-from .model import Answer, TwoRadiusNet
-from .original import OriginalConfig, OriginalExperiment
-from .original_model import OriginalNet
-from .permutation import PermutationConfig, PermutationExperiment
+from mooring.suite import lazy
 
-__all__ = [
-    "Answer",
-    "LeaderboardConfig",
-    "LeaderboardExperiment",
-    "OriginalConfig",
-    "OriginalExperiment",
-    "OriginalNet",
-    "PermutationConfig",
-    "PermutationExperiment",
-    "TwoRadiusConfig",
-    "TwoRadiusExperiment",
-    "TwoRadiusNet",
-]
+#: The tasks of this folder, and the module that registers each.
+TASKS = {
+    "two-radius": "experiment",
+    "two-radius-permutation": "experiment",
+    "two-radius-original": "original",
+    "two-radius-leaderboard": "leaderboard",
+}
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "TwoRadiusConfig": "experiment",
+        "TwoRadiusExperiment": "experiment",
+        "PermutationConfig": "experiment",
+        "PermutationExperiment": "experiment",
+        "OriginalConfig": "original",
+        "OriginalExperiment": "original",
+        "OriginalNet": "original",
+        "LeaderboardConfig": "leaderboard",
+        "LeaderboardExperiment": "leaderboard",
+        "Answer": "model",
+        "TwoRadiusNet": "model",
+    },
+)

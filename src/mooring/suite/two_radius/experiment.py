@@ -1,4 +1,4 @@
-"""Multiplicity-aware Two-Radius: the four variants of the paper's first table."""
+"""Counted Two-Radius, the four variants of the paper's first table; and permutation-valued Two-Radius, for capacity."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,36 +7,39 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from mooring import zoo
+from mooring.nn import MemoryOptions, MemorySpec
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
-from mooring.suite.two_radius.data import CountedTask, Split, TwoRadiusBatch, stream
-from mooring.zoo import MemorySpec
-
-from .diagnostics import diagnose
-from .model import Answer, TwoRadiusNet
-from .scores import losses, mean_scores
+from mooring.suite.train.memory import MemoryConfig, describe
+from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores
+from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 
 # Fresh minibatches after training, in multiples of a validation: the best epoch of 200 flatters a model at chance.
 TEST_FACTOR = 4
 
-
-MPNNS = ("mpnn", "mpnn-additive", "mpnn-summed")
+# The models without a global module, and what tables call them.
+MPNNS = {
+    "mpnn-additive": "MPNN, messages added",
+    "mpnn-summed": "MPNN, embeddings added",
+    "mpnn": "MPNN",
+}
 
 
 @dataclass(frozen=True)
-class TwoRadiusConfig(TrainConfig):
+class TwoRadiusConfig(MemoryConfig):
     """Task, backbone, memory and schedule; the defaults are the paper's.
 
     Args:
         num_identifiers, max_base_count, scales, num_labels, num_counts, num_centres, rendering: as in
             :class:`~mooring.suite.two_radius.data.CountedTask`.
-        assignments: Assignments in a minibatch, each rendered at every scale.
-        validation_batches: Fresh minibatches of an evaluation.
-        channels, layers: Width and depth of the backbone; the embeddings have the same width.
-        slots, heads, temperature, init_std, mass: as in :class:`~mooring.nn.SlotVirtualNode`.
-        count_warmup: Epochs without the count loss.
-        count_ramp: Epochs over which its weight then rises linearly.
-        count_weight: Its final weight.
-        final_lr_scale: Factor that the learning rates reach, linearly, at the end of the run; 1 keeps them constant.
+        assignments: assignments in a minibatch, each rendered at every scale.
+        validation_batches: fresh minibatches of an evaluation.
+        channels, layers: width and depth of the backbone; the embeddings have the same width.
+        memory: options of the global module.
+        count_warmup: epochs without the count loss.
+        count_ramp: epochs over which its weight then rises linearly.
+        count_weight: its final weight.
+        final_lr_scale: factor that the learning rates reach, linearly, at the end of the run; 1 keeps them constant.
     """
 
     epochs: int = 200
@@ -54,24 +57,19 @@ class TwoRadiusConfig(TrainConfig):
     validation_batches: int = 8
     channels: int = 128
     layers: int = 3
-    slots: int = 12
-    heads: int = 4
-    temperature: float = 0.35
-    init_std: float = 1e-3
-    mass: Literal["softplus", "log_odds"] = "log_odds"
+    memory: MemoryOptions = MemoryOptions(slots=12, temperature=0.35, mass="log_odds")
     count_warmup: int = 30
     count_ramp: int = 40
     count_weight: float = 0.5
     final_lr_scale: float = 1.0
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("assignments", "validation_batches", "channels", "layers", "slots", "heads"),
+        *MemoryConfig.at_least_one,
+        *("assignments", "validation_batches", "channels", "layers"),
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
     not_negative: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.not_negative,
-        *("init_std", "count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
+        *MemoryConfig.not_negative,
+        *("count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
     )
 
 
@@ -87,8 +85,8 @@ QUICK = replace(
     count_warmup=2,
     count_ramp=2,
 )
-TINY = replace(
-    QUICK, epochs=3, steps_per_epoch=5, num_identifiers=5, assignments=3, validation_batches=2, channels=32, slots=5
+TINY = QUICK.but(
+    epochs=3, steps_per_epoch=5, num_identifiers=5, assignments=3, validation_batches=2, channels=32, slots=5
 )
 
 
@@ -129,26 +127,20 @@ class TwoRadiusExperiment(Experiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = MemorySpec(
-            channels=config.channels,
-            slots=config.slots,
-            heads=config.heads,
-            temperature=config.temperature,
-            address_channels=config.channels,
-            init_std=config.init_std,
-            mass=config.mass,
-        )
         return TwoRadiusNet(
             config.num_identifiers + config.num_centres,
             self.task.labels,
             self.task.counts,
-            self.build_memory(spec),
+            self.build_memory(config.memory.at(config.channels, config.channels)),
             channels=config.channels,
             embedding_channels=config.channels,
             layers=config.layers,
             joint=self.model != "mpnn-additive",
             side_by_side=self.model != "mpnn-summed",
         )
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, MPNNS)
 
     def build_memory(self, spec: MemorySpec) -> nn.Module | None:
         """The global module, or None."""
@@ -192,3 +184,106 @@ class TwoRadiusExperiment(Experiment):
         pairs = list(self.answers(net, "test", 0, TEST_FACTOR * self.config.validation_batches))
         assignment = replace(self.task, rendering="full").batch(1, stream(self.seed, "diagnostic"))
         return mean_scores(pairs), diagnose(net, assignment, pairs)
+
+
+@dataclass(frozen=True)
+class PermutationConfig(MemoryConfig):
+    """Task, backbone and memory.
+
+    Args:
+        num_identifiers, num_centres: as in :class:`~mooring.suite.two_radius.data.PermutationTask`.
+        graphs: graphs in a minibatch.
+        validation_batches: fresh minibatches of an evaluation.
+        channels: width of every state, a slot's included.
+        embedding_channels: width of embeddings and addresses, which hold no label and need not shrink with the memory.
+        layers: local layers.
+        memory: options of the global module.
+        stop_at: label accuracy at which the task counts as solved and training ends; None trains on.
+    """
+
+    epochs: int = 60
+    steps_per_epoch: int = 50
+    learning_rate: float = 1e-3
+    memory_lr_scale: float = 2.0
+    num_identifiers: int = 24
+    num_centres: int = 1
+    graphs: int = 32
+    validation_batches: int = 4
+    channels: int = 64
+    embedding_channels: int = 64
+    layers: int = 3
+    memory: MemoryOptions = MemoryOptions(slots=24, temperature=0.35)
+    stop_at: float | None = 0.999
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *MemoryConfig.at_least_one,
+        *("graphs", "validation_batches", "channels", "embedding_channels", "layers"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*MemoryConfig.above_zero, "stop_at")
+
+
+PERMUTATION_FULL = PermutationConfig()
+PERMUTATION_QUICK = PERMUTATION_FULL.but(epochs=15, num_identifiers=12, slots=12)
+PERMUTATION_TINY = PERMUTATION_QUICK.but(epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5)
+
+
+class LabelExperiment(Experiment):
+    """A task whose targets name labels only; it is solved at the accuracy ``config.stop_at``."""
+
+    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("label", "max")
+
+    def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        loss = losses(net(batch), batch)["label_loss"]
+        return loss, {"label_loss": loss.detach()}
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        return self.config.stop_at is not None and history[-1]["label"] >= self.config.stop_at
+
+
+@register_experiment
+class PermutationExperiment(LabelExperiment):
+    """Every target names the label of the one source that shares its identifier.
+
+    Paper: ``thm:lower``, ``thm:upper``.
+    """
+
+    name: ClassVar[str] = "two-radius-permutation"
+    config_type: ClassVar[type[TrainConfig]] = PermutationConfig
+    presets: ClassVar[dict[str, TrainConfig]] = {
+        "full": PERMUTATION_FULL,
+        "quick": PERMUTATION_QUICK,
+        "tiny": PERMUTATION_TINY,
+    }
+    models: ClassVar[tuple[str, ...]] = ("mpnn", "vn", "cross-attn")
+
+    config: PermutationConfig
+
+    def __init__(self, config: PermutationConfig, model: str, seed: int) -> None:
+        super().__init__(config, model, seed)
+        self.memory = "none" if model == "mpnn" else zoo.entry(model).name
+        self.task = PermutationTask(config.num_identifiers, config.num_centres)
+
+    def build(self) -> nn.Module:
+        config = self.config
+        return TwoRadiusNet(
+            config.num_identifiers + config.num_centres,
+            self.task.labels,
+            None,
+            zoo.build(self.memory, config.memory.at(config.channels, config.embedding_channels)),
+            channels=config.channels,
+            embedding_channels=config.embedding_channels,
+            layers=config.layers,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, MPNNS)
+
+    def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
+        return self._batch("train", epoch, step)
+
+    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
+        batches = (self._batch("validation", epoch, step) for step in range(self.config.validation_batches))
+        return mean_scores((net(batch), batch) for batch in batches)
+
+    def _batch(self, split: Split, epoch: int, step: int) -> TwoRadiusBatch:
+        return self.task.batch(self.config.graphs, stream(self.seed, split, epoch, step))

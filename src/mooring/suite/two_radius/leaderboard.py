@@ -1,15 +1,14 @@
 """Every global module on counted Two-Radius with one budget of parameters and updates."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
 
 from mooring import zoo
+from mooring.nn import MemorySpec
 from mooring.suite.train.experiment import TrainConfig, register_experiment
-from mooring.zoo import MemorySpec
-
-from .experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
+from mooring.suite.two_radius.experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,8 @@ class LeaderboardConfig(TwoRadiusConfig):
     """As :class:`TwoRadiusConfig`, and when to give up.
 
     Args:
-        hopeless_after: Epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
-        hopeless_both: Twice chance, in the presets.
+        hopeless_after: epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
+        hopeless_both: twice chance, in the presets.
     """
 
     hopeless_after: int | None = None
@@ -30,25 +29,22 @@ class LeaderboardConfig(TwoRadiusConfig):
 
 # Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and some 1/6 for a count.
 SCREEN = LeaderboardConfig(
-    **{
-        **vars(QUICK),
-        "epochs": 40,
-        "num_identifiers": 6,
-        "slots": 6,
-        "channels": 64,
-        "assignments": 24,
-        "validation_batches": 4,
-        "learning_rate": 1e-3,
-        "count_warmup": 1,
-        "count_ramp": 1,
-        "count_weight": 1.0,
-        "hopeless_after": 10,
-        "hopeless_both": 2 / 36,
-    }
+    **{**vars(QUICK), "hopeless_after": 10, "hopeless_both": 2 / 36},
+).but(
+    epochs=40,
+    num_identifiers=6,
+    slots=6,
+    channels=64,
+    assignments=24,
+    validation_batches=4,
+    learning_rate=1e-3,
+    count_warmup=1,
+    count_ramp=1,
+    count_weight=1.0,
 )
 # For sweeps over slots and identifiers: its runs are points of a figure and no rows of the leaderboard.
 WIDTH = SCREEN
-TINY = replace(SCREEN, epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
+TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
 
 
 @register_experiment

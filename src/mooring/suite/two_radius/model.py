@@ -1,7 +1,7 @@
 """The network of the counted and the permutation task: one backbone, any global memory."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -9,8 +9,98 @@ from torch import Tensor, nn
 
 from mooring.suite.two_radius.data import ROLES, TwoRadiusBatch
 
-from .local_graph import first_of_each, local_graph
-from .mean_conv import MeanConv
+
+class LocalGraph(NamedTuple):
+    """Edges and shares of a weighted mean over senders, between nodes of which equal ones were merged.
+
+    Attributes:
+        node: one node of the batch for each node here.
+        position: the node here that holds the state of each node of the batch.
+        sender: the nodes here that send anything.
+        edge_sender: sender of each edge, as a place in ``sender``.
+        edge_receiver: receiver of each edge.
+        share: weight of each edge in the mean at its receiver; the shares of a receiver sum to one.
+    """
+
+    node: Int[Tensor, " merged"]
+    position: Int[Tensor, " nodes"]
+    sender: Int[Tensor, " senders"]
+    edge_sender: Int[Tensor, " edges"]
+    edge_receiver: Int[Tensor, " edges"]
+    share: Float[Tensor, " edges"]
+
+
+def local_graph(
+    kind: Int[Tensor, " nodes"], edge_index: Int[Tensor, "2 edges"], edge_weight: Float[Tensor, " edges"]
+) -> LocalGraph:
+    """Merge nodes of the same kind that receive nothing: message passing on the result gives the same states.
+
+    A node without incoming edges has a state that depends on its features alone, whichever graph of the batch it is in.
+    The paper's minibatch has 12 * 12 kinds of sources, so at most 144 states stand for its 1,152 (collapsed) or some
+    5,700 (full) sources in every layer.
+
+    Args:
+        kind: equal for nodes with equal features.
+        edge_index: sender and receiver of each edge.
+        edge_weight: positive weight of each edge.
+    """
+    receives = torch.zeros_like(kind, dtype=torch.bool)
+    receives[edge_index[1]] = True
+    alone = kind.max() + 1 + torch.arange(len(kind))
+    node, position = first_of_each(torch.where(receives, alone, kind))
+    receiver = position[edge_index[1]]
+    sender, edge_sender = position[edge_index[0]].unique(return_inverse=True)
+    total = edge_weight.new_zeros(len(node)).index_add(0, receiver, edge_weight)
+    return LocalGraph(node, position, sender, edge_sender, receiver, edge_weight / total[receiver])
+
+
+def first_of_each(code: Int[Tensor, " items"]) -> tuple[Int[Tensor, " distinct"], Int[Tensor, " items"]]:
+    """Where each distinct value occurs first, and for every item which distinct value it has.
+
+    >>> [part.tolist() for part in first_of_each(torch.tensor([7, 3, 7, 5]))]
+    [[1, 3, 0], [2, 0, 2, 1]]
+    """
+    distinct, of_item = code.unique(return_inverse=True)
+    first = torch.full_like(distinct, len(code)).scatter_reduce_(0, of_item, torch.arange(len(code)), "amin")
+    return first, of_item
+
+
+class MeanConv(nn.Module):
+    """Residual MPNN layer: a node and the weighted mean of its senders map to the node's next state.
+
+    ``h_v <- h_v + W_2 ReLU(W_1 [h_v, m_v] + b_1) + b_2`` with ``m_v = Σ_u w_uv h_u / Σ_u w_uv``, zero without senders.
+
+    Paper: ``app:protocol``, residual mean-aggregation MPNN layer. With the multiplicity of the sender as the weight of
+    an edge, the mean is the plain one over all copies.
+
+    Departs: nowhere in value. ``W_1`` is kept in two halves and its second is applied before the mean, which is
+    linear: in Two-Radius few nodes send and many receive.
+
+    Args:
+        channels: width of the states.
+        joint: false keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
+            paper does not say which it has; only the first lets a node choose from what it hears.
+
+    Shapes:
+        ``x [nodes, channels]`` -> ``[nodes, channels]``, nodes as in the :class:`LocalGraph`.
+    """
+
+    def __init__(self, channels: int, *, joint: bool = True) -> None:
+        super().__init__()
+        self.joint = joint
+        if joint:
+            self.own = nn.Linear(channels, channels)
+        self.received = nn.Linear(channels, channels, bias=not joint)
+        self.out = nn.Linear(channels, channels)
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: LocalGraph) -> Float[Tensor, "nodes channels"]:
+        sent = self.received(x.index_select(0, graph.sender))
+        if not self.joint:
+            sent = self.out(torch.relu(sent))
+        message = sent.index_select(0, graph.edge_sender) * graph.share[:, None]
+        if not self.joint:
+            return x.index_add(0, graph.edge_receiver, message)
+        return x + self.out(torch.relu(self.own(x).index_add(0, graph.edge_receiver, message)))
 
 
 @dataclass(frozen=True)
@@ -35,15 +125,15 @@ class TwoRadiusNet(nn.Module):
     states, because they have equal features and receive nothing, are computed once.
 
     Args:
-        num_identifiers: Identifiers including those of the centres.
-        num_labels: Labels, without the null label.
-        num_counts: Count classes, class ``c - 1`` for count ``c``; None for a network that names labels only.
-        memory: Global module with the forward of ``SlotVirtualNode``, or None.
-        channels: Width of the states.
-        embedding_channels: Width of the embeddings, hence of the address.
-        layers: Local layers.
+        num_identifiers: identifiers including those of the centres.
+        num_labels: labels, without the null label.
+        num_counts: count classes, class ``c - 1`` for count ``c``; None for a network that names labels only.
+        memory: global module with the forward of ``SlotVirtualNode``, or None.
+        channels: width of the states.
+        embedding_channels: width of the embeddings, hence of the address.
+        layers: local layers.
         joint: as in :class:`MeanConv`.
-        side_by_side: False adds the three embeddings up instead.
+        side_by_side: false adds the three embeddings up instead.
     """
 
     def __init__(

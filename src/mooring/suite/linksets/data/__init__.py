@@ -5,24 +5,23 @@
 True
 """
 
-from mooring.suite.linksets.data.check import CONSTRAINTS, adjacency, is_feasible, violations
-from mooring.suite.linksets.data.dataset import LinkDataset, cached, generate_many
-from mooring.suite.linksets.data.decode import feasible, greedy
-from mooring.suite.linksets.data.generator import generate
-from mooring.suite.linksets.data.graph import STATUS_FEASIBLE, STATUS_OPTIMAL, LinkGraph
-from mooring.suite.linksets.data.settings import SPLITS, LinkSettings
-from mooring.suite.linksets.data.solver import solve
+from mooring.suite.linksets.data.dataset import LinkBatch, LinkDataset, cached, collate, generate_many
+from mooring.suite.linksets.data.generator import generate, solve
+from mooring.suite.linksets.data.graph import SPLITS, STATUS_FEASIBLE, STATUS_OPTIMAL, LinkGraph, LinkSettings
+from mooring.suite.linksets.data.rules import CONSTRAINTS, adjacency, feasible, greedy, is_feasible, violations
 
 __all__ = [
     "CONSTRAINTS",
     "SPLITS",
     "STATUS_FEASIBLE",
     "STATUS_OPTIMAL",
+    "LinkBatch",
     "LinkDataset",
     "LinkGraph",
     "LinkSettings",
     "adjacency",
     "cached",
+    "collate",
     "feasible",
     "generate",
     "generate_many",

@@ -1,28 +1,29 @@
-"""Many link-set graphs packed end to end, generated in parallel and kept on disk."""
+"""Many link-set graphs packed end to end, generated in parallel and kept on disk, and batches of them as tensors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
+from torch import Tensor
 
 from mooring.suite.linksets.data.generator import generate
-from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph
-from mooring.suite.linksets.data.settings import LinkSettings
+from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
+from mooring.suite.packed import in_chunks, ragged
 
 # Part of the cache key: raise it when the same settings would give other graphs.
 _VERSION = 1
@@ -110,15 +111,8 @@ def generate_many(settings: LinkSettings, split: str, num_graphs: int, seed: int
     settings.size_range(split)
     if num_graphs < 1 or workers < 1:
         raise ValueError(f"linksets: num_graphs={num_graphs} and workers={workers} must be at least 1.")
-    starts = range(0, num_graphs, _CHUNK)
-    make = partial(_generate_chunk, settings, split, num_graphs, seed)
-    if workers == 1:
-        chunks = _tracked(map(make, starts), split, len(starts))
-    else:
-        # Spawned, not forked: a fork of a process in which torch runs threads may never return.
-        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
-            chunks = _tracked(pool.map(make, starts), split, len(starts))
-    return LinkDataset.pack([graph for chunk in chunks for graph in chunk])
+    made = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
+    return LinkDataset.pack([graph for chunk in _tracked(made, split, num_graphs) for graph in chunk])
 
 
 def cached(
@@ -150,27 +144,14 @@ def cache_key(settings: LinkSettings, split: str, num_graphs: int, seed: int) ->
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
 
 
-def _generate_chunk(settings: LinkSettings, split: str, num_graphs: int, seed: int, start: int) -> list[LinkGraph]:
-    return [generate(settings, split, index, seed) for index in range(start, min(start + _CHUNK, num_graphs))]
+def _generate_range(settings: LinkSettings, split: str, seed: int, indices: range) -> list[LinkGraph]:
+    return [generate(settings, split, index, seed) for index in indices]
 
 
-def _end_with_parent() -> None:
-    # Pool processes wait for work for ever when their parent is killed.
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def _tracked(chunks: Iterator[list[LinkGraph]], split: str, total: int) -> list[list[LinkGraph]]:
+def _tracked(made: Iterator[list[LinkGraph]], split: str, num_graphs: int) -> Iterable[list[LinkGraph]]:
     console = Console(stderr=True)
-    return list(
-        track(chunks, f"link sets, {split}", total, console=console, disable=not console.is_terminal, transient=True)
-    )
+    total, silent = math.ceil(num_graphs / _CHUNK), not console.is_terminal
+    return track(made, f"link sets, {split}", total, console=console, disable=silent, transient=True)
 
 
 @contextmanager
@@ -186,3 +167,81 @@ def _held(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@dataclass(frozen=True, eq=False)
+class LinkBatch:
+    """Nodes, the graph of each, candidate pairs (numbered over the batch) with their sectors at either end.
+
+    Parity is -1 or 1; weight is the logarithm of the link's weight.
+    """
+
+    position: Float[Tensor, "nodes 2"]
+    orientation: Float[Tensor, " nodes"]
+    gain: Float[Tensor, " nodes"]
+    parity: Float[Tensor, " nodes"]
+    batch: Int[Tensor, " nodes"]
+    pairs: Int[Tensor, "2 pairs"]
+    sector: Int[Tensor, "2 pairs"]
+    weight: Float[Tensor, " pairs"]
+    target: Float[Tensor, " pairs"]
+    num_graphs: int
+
+
+def collate(
+    dataset: LinkDataset, graphs: NDArray[np.int64], sectors: int, rng: np.random.Generator | None = None
+) -> LinkBatch:
+    """Join some graphs of a dataset, in the order given.
+
+    Args:
+        dataset: where they are from.
+        graphs: their numbers.
+        sectors: sectors of a node.
+        rng: given for training: each graph is rotated, mirrored and has its parities exchanged at random. None of
+            these changes a distance, a weight or which pairs share a sector, so the optimum stays what it was.
+    """
+    nodes, node_graph = ragged(dataset.node_start, graphs)
+    edges, pair_graph = ragged(dataset.pair_start, graphs)
+    sizes = np.diff(dataset.node_start)[graphs]
+    offset = np.cumsum(sizes) - sizes
+    position, orientation = dataset.position[nodes], dataset.orientation[nodes]
+    parity = 2.0 * dataset.parity[nodes] - 1.0
+    sector = dataset.sector[:, edges].astype(np.int64)
+    if rng is not None:
+        angle = rng.uniform(0, 2 * math.pi, len(graphs))
+        mirrored, exchanged = rng.random((2, len(graphs))) < 0.5
+        position, orientation = turn(position, orientation, angle[node_graph], mirrored[node_graph])
+        parity = np.where(exchanged[node_graph], -parity, parity)
+        sector = np.where(mirrored[pair_graph], sectors - 1 - sector, sector)
+    return LinkBatch(
+        position=_float(position),
+        orientation=_float(orientation),
+        gain=_float(dataset.gain[nodes]),
+        parity=_float(parity),
+        batch=torch.from_numpy(node_graph),
+        pairs=torch.from_numpy(dataset.pairs[:, edges] + offset[pair_graph]),
+        sector=torch.from_numpy(sector),
+        weight=_float(np.log(dataset.weight[edges])),
+        target=_float(dataset.chosen[edges]),
+        num_graphs=len(graphs),
+    )
+
+
+def turn(
+    position: NDArray[np.float64],
+    orientation: NDArray[np.float64],
+    angle: NDArray[np.float64],
+    mirrored: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mirror some nodes at the x axis, then rotate all; returns positions and orientations.
+
+    A mirrored antenna counts its sectors the other way round, so sector k becomes the last but k.
+    """
+    sign = np.where(mirrored, -1.0, 1.0)
+    x, y = position[:, 0], sign * position[:, 1]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.stack([cos * x - sin * y, sin * x + cos * y], axis=1), sign * orientation + angle
+
+
+def _float(values: NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))

@@ -1,13 +1,90 @@
-"""Random link-set problems, each a pure function of (settings, split, index, seed)."""
+"""Random link-set problems, each a pure function of (settings, split, index, seed), with their optimum by CP-SAT."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.linksets.data.graph import LinkGraph, bearing, candidates, sector_of
-from mooring.suite.linksets.data.settings import SPLITS, LinkSettings
-from mooring.suite.linksets.data.solver import solve
+from mooring.suite.linksets.data.graph import SPLITS, LinkGraph, LinkSettings, bearing, candidates, sector_of
+
+# In CP-SAT's deterministic seconds, which depend on the problem and not on the machine. Graphs of 128 nodes take about
+# one; a problem that runs into it keeps its best set and says so in its status.
+TIME_LIMIT = 60.0
+
+
+def solve(
+    num_nodes: int,
+    pairs: NDArray[np.int32],
+    sector: NDArray[np.uint8],
+    weight: NDArray[np.int64],
+    settings: LinkSettings,
+    *,
+    excluded: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.bool_], int]:
+    r"""Return the feasible link set of largest total weight, and CP-SAT's status (``STATUS_OPTIMAL`` when proven).
+
+    .. math::
+        \max_{x \in \{0,1\}^{pairs}} \sum_e w_e x_e \quad\text{s.t.}\quad
+        \sum_{e \ni i} x_e \le D, \qquad \sum_{e \ni i,\ \text{sector}_i(e) = s} x_e \le q
+
+    One worker and a fixed seed: the same problem always gives the same set.
+
+    Args:
+        num_nodes: number of nodes.
+        pairs, sector, weight: as in :class:`~mooring.suite.linksets.data.LinkGraph`.
+        settings: gives the two bounds.
+        excluded: a link set that must not be the answer, to look for a second optimum.
+
+    Without candidates the empty set is optimal.
+    """
+    model_module = _cp_model()
+    model = model_module.CpModel()
+    link = [model.new_bool_var("") for _ in weight]
+    for bound, groups in (
+        (settings.degree, groups_of(pairs.astype(np.int64))),
+        (settings.per_sector, groups_of(pairs.astype(np.int64) * settings.sectors + sector)),
+    ):
+        for group in groups:
+            # A group that fits its bound constrains nothing.
+            if len(group) > bound:
+                model.add(sum(link[edge] for edge in group) <= bound)
+    if excluded is not None:
+        model.add_bool_or([~variable if kept else variable for variable, kept in zip(link, excluded, strict=True)])
+    model.maximize(model_module.LinearExpr.weighted_sum(link, [int(value) for value in weight]))
+    solver = model_module.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    solver.parameters.max_deterministic_time = TIME_LIMIT
+    status = solver.solve(model)
+    if status not in (model_module.OPTIMAL, model_module.FEASIBLE):
+        raise RuntimeError(
+            f"linksets: CP-SAT ended with {solver.status_name(status)} on {num_nodes} nodes and {len(weight)} pairs, "
+            "though the empty set is feasible."
+        )
+    return np.array([solver.boolean_value(variable) for variable in link], dtype=np.bool_), int(status)
+
+
+def groups_of(keys: NDArray[np.int64]) -> list[list[int]]:
+    """Return the pairs that share a key at either of their ends, ``keys [2, pairs]``, as lists of pair numbers."""
+    groups: dict[int, list[int]] = {}
+    for end in keys.tolist():
+        for pair, key in enumerate(end):
+            groups.setdefault(key, []).append(pair)
+    return list(groups.values())
+
+
+def _cp_model() -> Any:
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError as error:
+        raise ImportError(
+            "linksets: optimal link sets are found with OR-tools, which is not installed. "
+            "Install it with: pip install 'mooring[links]'"
+        ) from error
+    return cp_model
+
 
 # The heaviest possible link. Fine enough that ties do not happen (see link_weight), small enough that a sum over all
 # links of a graph stays far inside the solver's 64-bit integers.

@@ -1,4 +1,4 @@
-"""One link-set problem with its answer, and the geometry that both are made of."""
+"""One link-set problem with its answer: the rules, and the geometry that both are made of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,97 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.linksets.data.settings import LinkSettings
+# A split's place is its random stream, so "train", "validation" and "test" are three samples of one distribution.
+# New splits go at the end: an insertion would change every graph after it.
+SPLITS: tuple[str, ...] = ("train", "validation", "test", "larger")
+
+# In a disc of radius 1 no two nodes are farther apart.
+DIAMETER = 2.0
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """Nodes in a disc of radius 1, and the rules a link set must obey. ``docs/linksets.md`` gives the reasons.
+
+    Args:
+        nodes: number of nodes, log-uniform, both ends included.
+        larger_nodes: the same in split ``larger``.
+        reach: largest distance of a candidate pair.
+        sectors: equal angular sectors of each node, counted from its antenna's orientation.
+        per_sector: most links in one sector of one node.
+        degree: most links of one node.
+        spread: log-ratio of the weights between two nodes of gain 1 and two of gain 0, at equal distance.
+        decay: distance at which a weight has fallen by ``exp(-1/2)``.
+    """
+
+    nodes: tuple[int, int] = (8, 64)
+    larger_nodes: tuple[int, int] = (80, 128)
+    reach: float = 1.0
+    sectors: int = 3
+    per_sector: int = 3
+    degree: int = 6
+    spread: float = 6.0
+    decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "larger_nodes"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"linksets: {name}=({low}, {high}) is empty. Give the smaller end first.")
+        if self.nodes[0] < 2:
+            raise ValueError(f"linksets: nodes={self.nodes}, but a link needs two nodes. Start at 2 or above.")
+        if self.larger_nodes[0] <= self.nodes[1]:
+            raise ValueError(
+                f"linksets: larger_nodes starts at {self.larger_nodes[0]}, inside the training range {self.nodes}. "
+                f"Start it at {self.nodes[1] + 1} or above."
+            )
+        if not 0 < self.reach <= DIAMETER:
+            raise ValueError(
+                f"linksets: reach={self.reach} leaves no candidate pair or reaches past the disc. "
+                f"Use a number above 0 and at most {DIAMETER:g}, the disc's diameter."
+            )
+        self._check_weights()
+        self._check_bounds()
+
+    def _check_weights(self) -> None:
+        # Weights are integers with 10^8 steps below the largest; past this span the smallest would be zero.
+        span = self.spread + 0.5 * (self.reach / self.decay) ** 2 if self.decay > 0 else float("inf")
+        if self.spread < 0 or not span <= 14.0:
+            raise ValueError(
+                f"linksets: spread={self.spread}, decay={self.decay} and reach={self.reach} give log-weights a span "
+                f"of {span:.3g}; expected 0 to 14, or light links would all round to one weight. "
+                "Lower spread or raise decay."
+            )
+
+    def _check_bounds(self) -> None:
+        if min(self.sectors, self.per_sector, self.degree) < 1:
+            raise ValueError(
+                f"linksets: sectors={self.sectors}, per_sector={self.per_sector}, degree={self.degree}; "
+                "each must be at least 1."
+            )
+        if self.sectors > self.nodes[0] - 1:
+            raise ValueError(
+                f"linksets: {self.sectors} sectors around a node that has at most {self.nodes[0] - 1} others to link "
+                f"to. Use at most {self.nodes[0] - 1} sectors or start nodes at {self.sectors + 1}."
+            )
+        if self.per_sector > self.degree:
+            raise ValueError(
+                f"linksets: per_sector={self.per_sector} is above degree={self.degree}, so the sector rule could "
+                "never bind. Lower per_sector or raise degree."
+            )
+        if self.degree > self.sectors * self.per_sector:
+            raise ValueError(
+                f"linksets: degree={self.degree} is above what {self.sectors} sectors of {self.per_sector} have room "
+                f"for ({self.sectors * self.per_sector}), so the degree rule could never bind. Lower degree or raise "
+                "per_sector."
+            )
+
+    def size_range(self, split: str) -> tuple[int, int]:
+        """Return the smallest and largest number of nodes of a split."""
+        if split not in SPLITS:
+            raise ValueError(f"linksets: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+        return self.larger_nodes if split == "larger" else self.nodes
+
 
 # CP-SAT's own numbers for the two statuses a maximisation that always has the empty set can end with.
 STATUS_FEASIBLE = 2

@@ -1,11 +1,18 @@
 """Planted motif census: graphs whose six rooted motifs are to be counted (the paper's benchmark B)."""
 
-from mooring.suite.motifs.data.dataset import MotifDataset, generate_many
+from mooring.suite.motifs.data.dataset import MotifBatch, MotifDataset, cached_census, collate, generate_many
 from mooring.suite.motifs.data.generator import generate
-from mooring.suite.motifs.data.graph import MotifGraph
+from mooring.suite.motifs.data.graph import (
+    DISTRACTORS,
+    MOTIF_NAMES,
+    MOTIFS,
+    SPLITS,
+    TEST_SPLITS,
+    MotifGraph,
+    MotifSettings,
+    Shape,
+)
 from mooring.suite.motifs.data.recount import check, recount
-from mooring.suite.motifs.data.settings import SPLITS, TEST_SPLITS, MotifSettings
-from mooring.suite.motifs.data.shapes import DISTRACTORS, MOTIF_NAMES, MOTIFS, Shape
 
 __all__ = [
     "DISTRACTORS",
@@ -13,11 +20,14 @@ __all__ = [
     "MOTIF_NAMES",
     "SPLITS",
     "TEST_SPLITS",
+    "MotifBatch",
     "MotifDataset",
     "MotifGraph",
     "MotifSettings",
     "Shape",
+    "cached_census",
     "check",
+    "collate",
     "generate",
     "generate_many",
     "recount",

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.motifs.data.graph import MotifGraph
-from mooring.suite.motifs.data.shapes import DISTRACTORS, MOTIFS, Shape
+from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS, MotifGraph, Shape
 
 
 def recount(graph: MotifGraph, shapes: Sequence[Shape] = MOTIFS) -> NDArray[np.int64]:

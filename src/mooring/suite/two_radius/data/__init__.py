@@ -1,10 +1,7 @@
 """Two-Radius: every target must recover the label, and the number, of the sources that share its identifier."""
 
-from .batch import CENTRE, ROLES, SOURCE, TARGET, TwoRadiusBatch
-from .counted import CountedTask
-from .original import OriginalSplit, OriginalTask
-from .permutation import PermutationTask
-from .streams import Split, stream
+from mooring.suite.two_radius.data.batch import CENTRE, ROLES, SOURCE, TARGET, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.data.tasks import CountedTask, OriginalSplit, OriginalTask, PermutationTask
 
 __all__ = [
     "CENTRE",

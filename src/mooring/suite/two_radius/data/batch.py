@@ -1,12 +1,40 @@
-"""The batch every Two-Radius task yields, and the one function that lays its nodes out."""
+"""The batch every Two-Radius task yields, how its nodes are laid out, and the random streams it is drawn from."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch_geometric.data import Data
+
+Split = Literal["train", "validation", "test", "diagnostic"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+
+def stream(seed: int, split: Split, epoch: int = 0, step: int = 0) -> np.random.Generator:
+    """Generator of one minibatch: a pure function of ``(seed, split, epoch, step)``.
+
+    A run that is killed and resumed at any step therefore sees the data it would have seen.
+
+    Args:
+        seed: the run's seed, any size, not negative.
+        split: splits never share a stream, so validation data are fresh whatever the epoch.
+        epoch: epoch number.
+        step: minibatch number inside the epoch.
+
+    Example:
+        >>> int(stream(0, "train", epoch=3, step=7).integers(1000)) == int(stream(0, "train", 3, 7).integers(1000))
+        True
+    """
+    if split not in SPLITS:
+        raise ValueError(f"two-radius: unknown split {split!r}. Choose one of {', '.join(SPLITS)}.")
+    # The key, unlike a list of entropy words, cannot run into a seed wider than 32 bits.
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(SPLITS.index(split), epoch, step)))
+    )
+
 
 ROLES = SOURCE, CENTRE, TARGET = 0, 1, 2
 
@@ -20,16 +48,16 @@ class TwoRadiusBatch:
     Inside a graph come its sources, then its centres, then its targets; sources and targets are each in random order.
 
     Attributes:
-        identifier: Identifier of each node; centre ``k`` carries ``num_identifiers + k``.
-        label: Label of each source; what other nodes carry is the task's choice (a null label, one past the last).
+        identifier: identifier of each node; centre ``k`` carries ``num_identifiers + k``.
+        label: label of each source; what other nodes carry is the task's choice (a null label, one past the last).
         role: ``SOURCE``, ``CENTRE`` or ``TARGET``.
-        multiplicity: How many identical nodes a node stands for: 1 in a full rendering.
-        edge_index: Sender and receiver of each edge.
-        batch: Graph of each node, ascending.
-        y_label: Answer of each target, in the order of the targets among the nodes.
-        y_count: Number of sources that share the target's identifier, in the same order.
-        scale: Replication scale of each graph.
-        num_graphs: Number of graphs.
+        multiplicity: how many identical nodes a node stands for: 1 in a full rendering.
+        edge_index: sender and receiver of each edge.
+        batch: graph of each node, ascending.
+        y_label: answer of each target, in the order of the targets among the nodes.
+        y_count: number of sources that share the target's identifier, in the same order.
+        scale: replication scale of each graph.
+        num_graphs: number of graphs.
     """
 
     identifier: Int[Tensor, " nodes"]
@@ -100,15 +128,15 @@ def lay_out(
     """Place sources, centres and targets and link every centre to all of them.
 
     Args:
-        sources: Source nodes with ``graph`` ascending, already in the order wanted inside each graph.
-        target_identifier: Identifiers of the targets of each graph, in the order wanted.
-        answer_label: Right label by graph and identifier.
-        answer_count: Right count by graph and identifier.
-        scale: Replication scale of each graph.
-        num_centres: Centres per graph.
-        centre_label: Label entry of every centre.
-        target_label: Label entry of every target.
-        reverse_edges: Also link targets to centres and centres to sources.
+        sources: source nodes with ``graph`` ascending, already in the order wanted inside each graph.
+        target_identifier: identifiers of the targets of each graph, in the order wanted.
+        answer_label: right label by graph and identifier.
+        answer_count: right count by graph and identifier.
+        scale: replication scale of each graph.
+        num_centres: centres per graph.
+        centre_label: label entry of every centre.
+        target_label: label entry of every target.
+        reverse_edges: also link targets to centres and centres to sources.
     """
     num_graphs, num_targets = target_identifier.shape
     num_sources = np.bincount(sources.graph, minlength=num_graphs)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from mooring.suite.motifs import NORMALISED, READOUTS, GINBackbone, MotifNet, ReadoutSpec
-from mooring.suite.motifs.batch import MotifBatch, collate
-from mooring.suite.motifs.config import PRESETS
 from mooring.suite.motifs.data import MotifDataset, MotifSettings, generate, generate_many
+from mooring.suite.motifs.data.dataset import MotifBatch, collate
 from mooring.suite.motifs.data.graph import union
+from mooring.suite.motifs.experiment import PRESETS
 
 SETTINGS = MotifSettings()
 SIZES = torch.from_numpy(np.bincount([89, 97, 131, 151]))

@@ -1,0 +1,92 @@
+"""One bundle of options: it agrees with the module it describes, and every option arrives there."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields, replace
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+
+from mooring.nn import GlobalFiLM, MemoryOptions, MemorySpec, ResidualAdd, SlotVirtualNode
+from mooring.nn.slot_virtual_node import IntegrationName
+
+SPEC = MemorySpec(channels=12, slots=5, heads=3)
+
+# Arguments of the module that no spec has: which model it is, and a function.
+LEFT_OUT = {"anchored", "merge"}
+# What a spec starts with where the module's own default is another one, or none.
+OWN_DEFAULTS = {"slots", "init_std"}
+
+
+def test_the_module_and_the_spec_have_the_same_options() -> None:
+    arguments = inspect.signature(SlotVirtualNode).parameters
+    known = {item.name: item for item in fields(MemorySpec)}
+    assert known.keys() == arguments.keys() - LEFT_OUT
+    for name in known.keys() - OWN_DEFAULTS - {"channels"}:
+        assert known[name].default == arguments[name].default, name
+
+
+def test_integrations_are_those_of_the_module() -> None:
+    assert get_args(get_type_hints(MemoryOptions)["integrate"]) == get_args(IntegrationName)
+
+
+def seen(module: SlotVirtualNode) -> dict[str, Any]:
+    """What each option has become in a module."""
+    return {
+        "channels": module.channels,
+        "slots": module.slots,
+        "heads": module.heads,
+        "temperature": module.write.temperature,
+        "address_channels": module.address_channels,
+        "init_std": module.integrate.init_std,
+        "mass": module.update.mass,
+        "split": module.update.split,
+        "integrate": type(module.integrate),
+        "anchor_init": module.update.anchor_logit.flatten()[0].item(),
+        "hidden_channels": module.integrate.context_channels,
+        "update_channels": module.update.feed_forward[0].out_features,
+    }
+
+
+CHANGED = {
+    "channels": 6,
+    "slots": 7,
+    "heads": 2,
+    "temperature": 0.5,
+    "address_channels": 11,
+    "init_std": 0.25,
+    "mass": "log_odds",
+    "split": False,
+    "integrate": "global_film",
+    "anchor_init": 2.5,
+    "hidden_channels": 13,
+    "update_channels": 17,
+}
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(MemorySpec)])
+def test_every_option_reaches_the_module(name: str) -> None:
+    before, after = (seen(SlotVirtualNode.from_spec(spec)) for spec in (SPEC, replace(SPEC, **{name: CHANGED[name]})))
+    assert before[name] != after[name]
+    if name == "integrate":
+        assert after[name] is GlobalFiLM
+    else:
+        assert after[name] == CHANGED[name]
+
+
+def test_changes_win_over_the_spec() -> None:
+    module = SlotVirtualNode.from_spec(SPEC, anchored=False, integrate="residual")
+    assert isinstance(module.integrate, ResidualAdd)
+    assert not module.anchored
+    assert module(torch.randn(4, 12)).shape == (4, 12)
+
+
+def test_options_are_brought_to_the_widths_of_a_task() -> None:
+    options = MemoryOptions(slots=5, heads=3)
+    assert options.at(12) == SPEC
+    assert options.at(12, 7) == replace(SPEC, address_channels=7)
+    # A spec is at other widths again by the same word.
+    assert options.at(12, 7).at(12) == SPEC
+    assert (SPEC.hidden, replace(SPEC, hidden_channels=3).hidden) == (12, 3)
