@@ -23,7 +23,7 @@ def test_new_content_leaves_the_routing_alone() -> None:
     for name in ("write_weights", "read_weights", "anchor_weight"):
         assert torch.equal(getattr(one, name), getattr(other, name))
     assert torch.equal(one.state.log_mass, other.state.log_mass)
-    assert not torch.allclose(one.content, other.content)
+    assert not torch.allclose(one.slots, other.slots)
 
 
 def test_without_addresses_content_does_the_routing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from mooring.nn.slot_update import MassFeature
+from mooring.nn.slot_update import MassFeature, MassMap
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class MemoryOptions:
     since that is which model it is, nor is ``merge``, which is code and no value.
 
     Args:
-        slots, heads, temperature, mass, split, integrate, update_channels, anchor_init: as there.
+        slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, content_dropout,
+            dropout: as there.
         init_std: as there, with the paper's deviation for FiLM as the default of every integration.
         hidden_channels: hidden width of a module's own MLPs, FiLM's among them; None is as wide as the nodes, as in the
             paper. :func:`mooring.zoo.matched` sets it.
@@ -35,6 +36,9 @@ class MemoryOptions:
     anchor_init: float = 0.0
     hidden_channels: int | None = None
     update_channels: int | None = None
+    mass_map: MassMap = "mlp"
+    content_dropout: float = 0.0
+    dropout: float = 0.0
 
     def at(self, channels: int, address_channels: int | None = None) -> MemorySpec:
         """The same options at the widths of a task."""
