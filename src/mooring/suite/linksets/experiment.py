@@ -23,6 +23,9 @@ from mooring.suite.train.experiment import Experiment, TrainConfig, register_exp
 from mooring.suite.train.memory import MemoryConfig, describe
 from mooring.suite.train.schedule import warmup_then_cosine
 
+EVALUATION_BATCH = 50
+SIZE_BINS = 6
+
 
 @dataclass(frozen=True)
 class LinkConfig(LinkSettings, MemoryConfig):
@@ -108,10 +111,6 @@ PRESETS: dict[str, LinkConfig] = {
     ),
     "full": LinkConfig(epochs=15, steps_per_epoch=125, learning_rate=2e-3),
 }
-
-
-EVALUATION_BATCH = 50
-SIZE_BINS = 6
 
 
 @register_experiment

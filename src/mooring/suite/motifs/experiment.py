@@ -21,6 +21,13 @@ from mooring.suite.train.config import ConfigError
 from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
 from mooring.suite.train.schedule import warmup_then_cosine
 
+# Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
+LOSS_KNEE = 0.05
+EVALUATION_BATCH = 100
+PRETRAIN_LEARNING_RATE = 3e-3
+# A node is the root of one of the gadgets, or of none.
+CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
+
 
 @dataclass(frozen=True)
 class CensusConfig(MotifSettings, TrainConfig):
@@ -105,10 +112,6 @@ PRESETS: dict[str, MotifConfig] = {
 }
 
 
-LEARNING_RATE = 3e-3
-CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
-
-
 def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
     """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
 
@@ -118,8 +121,9 @@ def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
         torch.manual_seed(seed)
         backbone = GINBackbone(config.num_types, config.channels, config.layers)
         classify = nn.Linear(config.channels, CLASSES)
-        optimizer = torch.optim.AdamW([*backbone.parameters(), *classify.parameters()], LEARNING_RATE, weight_decay=0)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, max(config.pretrain_steps, 2))
+        rate, trained = PRETRAIN_LEARNING_RATE, [*backbone.parameters(), *classify.parameters()]
+        optimizer = torch.optim.AdamW(trained, rate, weight_decay=0)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, max(config.pretrain_steps, 2))
         train = cached_census(config.census, "train", config.train_graphs, seed)
         rng = np.random.default_rng((seed, 1))
         with torch.enable_grad():
@@ -138,11 +142,6 @@ def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
     each = functional.cross_entropy(logits, batch.planted, reduction="none")
     roots = batch.planted > 0
     return each[roots].mean() + each[~roots].mean()
-
-
-# Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
-LOSS_KNEE = 0.05
-EVALUATION_BATCH = 100
 
 
 class CensusExperiment(Experiment):

@@ -21,7 +21,7 @@ from mooring.suite.train.memory import MemoryConfig, describe
 
 
 class ReaderNet(nn.Module):
-    """Learned backbone, global module, and one reader a motif: a node without edges that asks for its count.
+    """Learned backbone, global module, and one reader per motif: a node without edges that asks for its count.
 
     The graph's own nodes write and only readers read, so a count can reach the head through the module alone.
 

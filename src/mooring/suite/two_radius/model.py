@@ -73,8 +73,8 @@ class MeanConv(nn.Module):
     Paper: ``app:protocol``, residual mean-aggregation MPNN layer. With the multiplicity of the sender as the weight of
     an edge, the mean is the plain one over all copies.
 
-    Departs: nowhere in value. ``W_1`` is kept in two halves and its second is applied before the mean, which is
-    linear: in Two-Radius few nodes send and many receive.
+    Numerically identical to the paper. ``W_1`` is kept in two halves and its second is applied before the mean, which
+    is linear: in Two-Radius few nodes send and many receive.
 
     Args:
         channels: width of the states.

@@ -28,7 +28,7 @@ def feasible(
     if probability.shape != graph.weight.shape:
         raise ValueError(
             f"feasible: probability has shape {probability.shape} but the graph has {len(graph.weight)} candidate "
-            "pairs. Give one probability a pair."
+            "pairs. Give one probability per pair."
         )
     return _best_first(graph, probability, probability >= threshold, settings)
 

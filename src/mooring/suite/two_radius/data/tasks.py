@@ -174,7 +174,7 @@ class PermutationTask:
 
 @dataclass(frozen=True)
 class OriginalSplit:
-    """One split as compact tables, one row a graph; graphs are laid out only when a batch is asked for."""
+    """One split as compact tables, one row per graph; graphs are laid out only when a batch is asked for."""
 
     task: "OriginalTask"
     label: Int[np.ndarray, "graphs identifiers"]
