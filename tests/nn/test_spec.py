@@ -44,6 +44,9 @@ def seen(module: SlotVirtualNode) -> dict[str, Any]:
         "mass": module.update.mass,
         "split": module.update.split,
         "integrate": type(module.integrate),
+        "mass_map": "linear" if isinstance(getattr(module.update, "mass_mlp", None), torch.nn.Linear) else "mlp",
+        "content_dropout": module.update.content_dropout,
+        "dropout": module.dropout,
         "anchor_init": module.update.anchor_logit.flatten()[0].item(),
         "hidden_channels": module.integrate.context_channels,
         "update_channels": module.update.feed_forward[0].out_features,
@@ -63,6 +66,9 @@ CHANGED = {
     "anchor_init": 2.5,
     "hidden_channels": 13,
     "update_channels": 17,
+    "mass_map": "linear",
+    "content_dropout": 0.25,
+    "dropout": 0.125,
 }
 
 
