@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install test lint soak mutation demo docs clean
+.PHONY: install quick test lint soak mutation demo docs clean
 
 install: $(VENV)/.installed
 
@@ -21,6 +21,10 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The heart of it, while you work.
+quick: install
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn --deselect tests/nn/test_compile.py --ignore tests/ops/triton_backend -m "not slow"
 
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
