@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops import SlotState, layout
+from mooring.ops import SlotState
+from mooring.ops.tiles import layout
 from support import run_script
 
 SOAK = Path(__file__).parent / "soak"

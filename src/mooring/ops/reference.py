@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mooring.ops.plan import Plan
 from mooring.ops.state import SlotState
 
 
@@ -15,12 +16,14 @@ def write(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    index: Tensor | None = None,
+    index: Tensor | Plan | None = None,
     *,
     num_graphs: int | None = None,
     log_weight: Tensor | None = None,
 ) -> SlotState:
     """:func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
+    if isinstance(index, Plan):
+        index, num_graphs = index.batch, index.num_graphs
     query, key, value = query.double(), key.double(), value.double()
     slots, heads, _ = query.shape
     key, value = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
@@ -49,8 +52,9 @@ def write(
     return SlotState(torch.stack(content).view(*shape, -1), torch.stack(log_mass).view(shape))
 
 
-def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | None = None) -> Tensor:
+def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None = None) -> Tensor:
     """:func:`mooring.ops.read` by the definition of ``eq:target-slot-read``."""
+    index = index.batch if isinstance(index, Plan) else index
     query, key, value = query.double(), key.double(), value.double()
     graphs, slots, heads, width = value.shape
     key = key.expand(graphs, slots, heads, -1)
