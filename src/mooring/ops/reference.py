@@ -23,7 +23,7 @@ def write(
 ) -> SlotState:
     """:func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
     if isinstance(index, Plan):
-        index, num_graphs = index.batch, index.num_graphs
+        num_graphs, index = index.num_graphs, index.batch
     query, key, value = query.double(), key.double(), value.double()
     slots, heads, _ = query.shape
     key, value = key.expand(-1, heads, -1), value.expand(-1, heads, -1)
