@@ -32,7 +32,14 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/RE
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 SOURCES = sorted((ROOT / "src" / "mooring" / "suite" / "report").rglob("*.py"))
 # What stands for something the reader puts in, and one thing it may stand for.
-STAND_INS = {"TASK": "two-radius", "NAME": "table1", "my-vn": "anchored"}
+STAND_INS = {
+    "TASK": "two-radius",
+    "NAME": "table1",
+    "NUMBER": "0",
+    "my_vn:counted_mean": "mooring.nn:VirtualNode",
+}
+# The reader writes this file; tests/zoo/test_docs.py runs it.
+OWN = "python my_vn.py"
 # Not Python, as in `from mooring import nn`, nor a name of the library in a table.
 MOORING = r"mooring (?!import)[a-z][^`\n]*"
 
@@ -63,6 +70,7 @@ def collected() -> dict[str, str]:
         found |= dict.fromkeys(literal, path.name)
     for path in PAGES:
         found |= {command: str(path.relative_to(ROOT)) for command in commands_of(path.read_text(encoding="utf-8"))}
+    del found[OWN]
     return found
 
 
@@ -127,13 +135,14 @@ def resolve_mooring(name: str, *words: str) -> None:
         changes = parse_overrides(given["change"] or [], name)
         for model in models or get_experiment(given["task"]).models[:1]:
             for seed in parse_seeds(given["seeds"])[:1]:
-                resolve_run(RunRequest(given["task"], model, seed, given["preset"], changes))
+                preset = given["preset"] or get_experiment(given["task"]).usual_preset()
+                resolve_run(RunRequest(given["task"], model, seed, preset, changes))
     if name == "verify":
         assert set(given["labels"] or ()) <= set(labels())
     if name == "audit" and given["target"] not in ("catalogue", "zoo"):
         audit.resolve(given["target"], given["channels"], audit.parse_arguments(given["arg"] or []))
     if name == "bench":
-        assert given["sweep"] in ("none", "nodes", "slots", "zoo")
+        assert given["sweep"] in ("peers", "nodes", "slots", "zoo")
         for shape in cli.parse_names(given["shapes"]):
             get_shape(shape)
 

@@ -37,10 +37,7 @@ class SlotMemory(NamedTuple):
     def __repr__(self) -> str:
         """Shapes instead of numbers."""
         graphs, slots, channels = self.slots.shape
-        extras = [
-            name for name in ("anchor_weight", "write_weights", "read_weights") if getattr(self, name) is not None
-        ]
-        return f"{type(self).__name__}({graphs} graphs, {slots} slots, {channels} channels; {', '.join(extras)})"
+        return f"{type(self).__name__}({graphs} graphs, {slots} slots, {channels} channels)"
 
     def of_graphs(self, spread: Callable[[Tensor], Tensor]) -> SlotMemory:
         """The same memory with ``spread`` applied to everything that has one row per graph."""

@@ -64,7 +64,7 @@ def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, T
     """
     memory = net(paired, return_state=True).memory
     return {
-        "state_distance": state_distance(getattr(memory, "content", None), paired),
+        "state_distance": state_distance(getattr(memory, "slots", None), paired),
         "write_weights": by_identifier(getattr(memory, "write_weights", None), paired, paired.sources),
         "anchor_weights": by_scale(getattr(memory, "anchor_weight", None), paired),
         "read_weights": by_identifier(getattr(memory, "read_weights", None), paired, paired.targets),
