@@ -11,7 +11,7 @@ from torch import Tensor
 
 NEVER = float("-inf")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16)
-# (TILE, LARGE, SMALL_PER_TILE) of mooring.ops.tiles.layout: graphs cut into many tiles, padded blocks, runs, and as it is.
+# (TILE, LARGE, SMALL_PER_TILE) of mooring.ops.tiles.layout: many tiles, padded blocks, runs, and as it is.
 FINE_TILES = [(2, 3, 0), (7, 2, 1_000)]
 TILES = [(16, 8, 0), (16, 8, 1_000), (64, 16, 0), (8192, 256, 6), (8192, 1, 0)]
 JUNK = ("ordinary", "huge", "nan", "inf")
