@@ -55,3 +55,12 @@ def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fau
     evidence = check_construction(table, 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert reason in evidence.note
+
+
+def test_a_graph_without_sources_has_a_memory_too() -> None:
+    source, _ = sampled_permutations(7, 5, torch.Generator().manual_seed(0))
+    table = AddressedTable(7, 3, bits=3)
+    memory = table.write(source.take((source.graph < 3).nonzero().squeeze(1)))
+    assert len(memory) == 5
+    assert torch.equal(memory[3], memory[4])
+    assert int(memory[4, :, 1:].abs().max()) == 0

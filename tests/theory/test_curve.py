@@ -1,4 +1,5 @@
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -58,3 +59,12 @@ def test_a_generous_memory_turns_the_axis_logarithmic() -> None:
 
 def test_label_series_ends_in_full_recovery() -> None:
     assert all(y[-1] == 1.0 for _, y in label_series(10).lines)
+
+
+def test_a_stored_share_of_labels_is_recovered_and_chance_gives_its_part_of_the_rest() -> None:
+    series = label_series(10)
+    ceiling, table = (list(y) for _, y in series.lines)
+    assert table[0] == pytest.approx(0.1)
+    assert table[20] == pytest.approx(0.5 + 0.5 / 10)
+    assert all(above >= below - 1e-12 for above, below in zip(ceiling, table, strict=True))
+    assert series.x[40] == pytest.approx(math.log2(10))

@@ -25,6 +25,12 @@ def anchored_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
     return anchored(state, torch.zeros(1, 1, dtype=torch.float64), anchor.view(1, 1, -1))[:, 0, 0]
 
 
+def crowded_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
+    """As injective as the anchored read, but its histogram has one node too many of the first colour."""
+    output = anchored_read(state)
+    return torch.cat([output[:, :1], output[:, 1:2] + output[:, :1], output[:, 2:]], dim=1)
+
+
 def normalised_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
     """The colour proportions and nothing else."""
     return state.content[:, 0, 0]
@@ -128,6 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: the normalised read, which a multiset shares with its replication",
         margin_means="smallest distance between the outputs of two different multisets",
         instances=60,
+        more_controls={"an injective read whose histogram has one node too many": crowded_read},
     ),
     Claim(
         label="thm:wlinjective.refinement",
