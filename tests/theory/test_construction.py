@@ -1,9 +1,10 @@
 import pytest
 import torch
+from torch import Tensor
 
 from mooring.theory import AddressedTable
 from mooring.theory.construction import OrderedTable, OverflowingTable, PaddedTable, check_construction, same_code
-from mooring.theory.instances import every_permutation, sampled_permutations
+from mooring.theory.instances import Instances, every_permutation, sampled_permutations
 
 
 @pytest.mark.parametrize(("n", "slots", "bits"), [(5, 2, 1), (5, 5, 2), (4, 1, 8), (97, 13, 3)])
@@ -64,3 +65,22 @@ def test_a_graph_without_sources_has_a_memory_too() -> None:
     assert len(memory) == 5
     assert torch.equal(memory[3], memory[4])
     assert int(memory[4, :, 1:].abs().max()) == 0
+
+
+class NegativeTable(AddressedTable):
+    """Serves every target, but with coordinates below zero."""
+
+    def write(self, source: Instances, members: Tensor | None = None) -> Tensor:
+        return super().write(source, members) - (1 << self.bits)
+
+    def read(self, memory: Tensor, target: Instances) -> Tensor:
+        return super().read(memory + (1 << self.bits), target)
+
+
+def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
+    source, _ = every_permutation(5, torch.Generator().manual_seed(0))
+    assert int(OverflowingTable(5, 3, bits=2).write(source)[:, :, 1:].min()) >= 4
+    assert int(NegativeTable(5, 3, bits=2).write(source).max()) < 0
+    evidence = check_construction(NegativeTable, 1, torch.Generator().manual_seed(0))
+    assert not evidence.passed
+    assert "does not fit b bits" in evidence.note

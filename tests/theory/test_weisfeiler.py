@@ -27,3 +27,11 @@ def test_neighbours_count_with_multiplicity_and_direction() -> None:
     assert refine([0, 0, 1, 2], [(0, 2), (1, 2), (0, 3)])[:2] == [0, 0]
     twice = refine([0, 0, 0, 1, 1], [(0, 3), (1, 3), (2, 4)])
     assert twice[3] != twice[4]
+
+
+def test_colours_of_any_kind_are_only_ever_compared_for_equality() -> None:
+    edges = [(0, 2), (1, 2), (0, 3)]
+    mixed: list[object] = ["a", 1, ("b", 2), ("b", 2)]
+    colors = refine(mixed, edges)
+    assert len(set(colors)) == 4
+    assert colors == refine([0, 1, 2, 2], edges)
