@@ -1,6 +1,7 @@
 """What every module promises: copies, saves, resets, prints, and works in half precision."""
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
+from mooring.nn import SlotAggregation, SlotConv, SlotRead, SlotUpdate, SlotVirtualNode, SlotWrite
 from support import Ragged, assert_finite
 
 from modules import CHANNELS, HEADS, NAMES, SLOTS, VIRTUAL_NODES, inputs  # isort: skip
@@ -142,3 +143,8 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     call(name, module)[:, 0].sum().backward()
     missing = [key for key, parameter in module.named_parameters() if parameter.grad is None]
     assert missing == []
+
+
+@pytest.mark.parametrize("part", [SlotVirtualNode, SlotAggregation, SlotConv, SlotWrite, SlotRead, SlotUpdate])
+def test_four_heads_unless_told(part: type[torch.nn.Module]) -> None:
+    assert inspect.signature(part).parameters["heads"].default == 4
