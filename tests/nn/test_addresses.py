@@ -1,5 +1,6 @@
 """Controlled addressing: dynamic content is never an address."""
 
+import pytest
 import torch
 
 from mooring.nn import Addresses, SlotMemory
@@ -54,3 +55,13 @@ def test_scores_are_scaled_dot_products() -> None:
     scores = torch.einsum("nhd,mhd->nmh", projected, addresses.slot) / (0.5 * 5**0.5)
     assert_close(torch.einsum("na,mha->nmh", raw, addresses.table()), scores)
     assert repr(addresses) == "Addresses(7, slots=3, heads=2, dim=5)"
+
+
+def test_scores_of_unit_addresses_start_at_the_scale_of_dot_products() -> None:
+    # A projected address of unit coordinates has unit variance, so scores have variance one before the temperature.
+    torch.manual_seed(0)
+    addresses = Addresses(97, slots=101, heads=3, dim=31)
+    assert float(addresses.weight.detach().std()) == pytest.approx(97**-0.5, rel=0.05)
+    assert float(addresses.slot.detach().std()) == pytest.approx(1.0, rel=0.05)
+    scores = torch.einsum("na,mha->nmh", torch.randn(53, 97), addresses.table())
+    assert float(scores.detach().std()) == pytest.approx(1.0, rel=0.1)

@@ -1,6 +1,7 @@
 """What every module promises: copies, saves, resets, prints, and works in half precision."""
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
+from mooring.nn import GlobalFiLM, SlotAggregation, SlotConv, SlotFiLM, SlotRead, SlotUpdate, SlotVirtualNode, SlotWrite
 from support import Ragged, assert_finite
 
 from modules import CHANNELS, HEADS, NAMES, SLOTS, VIRTUAL_NODES, inputs  # isort: skip
@@ -142,3 +143,20 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     call(name, module)[:, 0].sum().backward()
     missing = [key for key, parameter in module.named_parameters() if parameter.grad is None]
     assert missing == []
+
+
+@pytest.mark.parametrize("part", [SlotVirtualNode, SlotAggregation, SlotWrite, SlotRead, SlotUpdate])
+def test_four_heads_unless_told(part: type[torch.nn.Module]) -> None:
+    assert inspect.signature(part).parameters["heads"].default == 4
+
+
+@pytest.mark.parametrize("part", [SlotVirtualNode, SlotAggregation, SlotUpdate])
+def test_anchors_start_at_zero_unless_told(part: type[torch.nn.Module]) -> None:
+    module = part(CHANNELS, SLOTS, HEADS)
+    anchor_logit = (module if part is SlotUpdate else module.update).anchor_logit
+    assert not anchor_logit.detach().any()
+
+
+def test_films_start_near_the_identity_unless_told() -> None:
+    assert float(SlotFiLM(97).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)
+    assert float(GlobalFiLM(97, SLOTS).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)

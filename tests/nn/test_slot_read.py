@@ -58,3 +58,18 @@ def test_a_missing_address_is_named() -> None:
     with pytest.raises(ValueError, match="SlotRead") as caught:
         read(addressed=True)(torch.zeros(5, CHANNELS).double(), torch.zeros(1, SLOTS, CHANNELS).double())
     assert "routes by address (address_channels=7) but got none" in str(caught.value)
+
+
+@pytest.mark.parametrize("folded", [True, False])
+@pytest.mark.parametrize("addressed", [True, False])
+def test_a_gain_adds_the_scaled_reading_to_the_nodes(addressed: bool, folded: bool) -> None:
+    torch.manual_seed(0)
+    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS, 0.5) if addressed else None
+    module = SlotRead(CHANNELS, SLOTS, HEADS, addresses=addresses).double()
+    module.folded = folded
+    batch = Ragged((5, 0, 7), False, seed=1)
+    x, memory = batch.randn(batch.num_nodes, CHANNELS, salt=1), batch.randn(batch.num_graphs, SLOTS, CHANNELS, salt=2)
+    gain = batch.randn(CHANNELS, salt=3)
+    address = batch.randn(batch.num_nodes, ADDRESS, salt=4) if addressed else None
+    plain = module(x, memory, batch.index(), address=address)
+    assert_close(module(x, memory, batch.index(), address=address, gain=gain), x + gain * plain)

@@ -111,3 +111,9 @@ def test_no_nodes_no_tiles() -> None:
     nobody = torch.zeros(0, dtype=torch.long)
     assert cut(nobody, 0, 3) == cut(None, 0, 1) == []
     assert cut(torch.full((5,), -1), 5, 3) == []
+
+
+def test_graphs_of_one_size_share_products_however_large() -> None:
+    for size in (5, layout.LARGE, 2000):
+        found = cut(torch.arange(3).repeat_interleave(size), 3 * size, 3)
+        assert all(isinstance(one, Block) for one in found), size

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import Tensor
 
 from mooring.theory import AddressedTable
 from mooring.theory.construction import (
@@ -14,7 +15,7 @@ from mooring.theory.construction import (
     sign_code,
     slot_query,
 )
-from mooring.theory.instances import every_permutation, sampled_permutations
+from mooring.theory.instances import Instances, every_permutation, sampled_permutations
 
 
 @pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 3), (12, 5), (11, 11)])
@@ -88,3 +89,31 @@ def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fau
     evidence = check_construction(table, 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert reason in evidence.note
+
+
+def test_a_graph_without_sources_has_a_memory_too() -> None:
+    source, _ = sampled_permutations(7, 5, torch.Generator().manual_seed(0))
+    table = AddressedTable(7, 3, bits=3)
+    memory = table.write(source.take((source.graph < 3).nonzero().squeeze(1)))
+    assert len(memory) == 5
+    assert torch.equal(memory[3], memory[4])
+    assert int(memory[4, :, 1:].abs().max()) == 0
+
+
+class NegativeTable(AddressedTable):
+    """Serves every target, but with coordinates below zero."""
+
+    def write(self, source: Instances, members: Tensor | None = None) -> Tensor:
+        return super().write(source, members) - (1 << self.bits)
+
+    def read(self, memory: Tensor, target: Instances) -> Tensor:
+        return super().read(memory + (1 << self.bits), target)
+
+
+def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
+    source, _ = every_permutation(5, torch.Generator().manual_seed(0))
+    assert int(OverflowingTable(5, 3, bits=2).write(source)[:, :, 1:].min()) >= 4
+    assert int(NegativeTable(5, 3, bits=2).write(source).max()) < 0
+    evidence = check_construction(NegativeTable, 1, torch.Generator().manual_seed(0))
+    assert not evidence.passed
+    assert "does not fit b bits" in evidence.note

@@ -104,3 +104,12 @@ def test_search_is_exhaustive_where_it_can_be_and_finds_the_known_optima() -> No
 def test_slots_that_store_a_part_recover_that_part_and_one_guess(stored: int) -> None:
     assert float(partial_recovery(5, 2, stored, unused_label)) == pytest.approx((stored + 1) / 5)
     assert recovery_by_table(5, 0) == 1 / 5
+
+
+def test_a_stored_share_of_labels_is_recovered_and_chance_gives_its_part_of_the_rest() -> None:
+    series = label_series(10)
+    ceiling, table = (list(y) for _, y in series.lines)
+    assert table[0] == pytest.approx(0.1)
+    assert table[20] == pytest.approx(0.5 + 0.5 / 10)
+    assert all(above >= below - 1e-12 for above, below in zip(ceiling, table, strict=True))
+    assert series.x[40] == pytest.approx(math.log2(10))

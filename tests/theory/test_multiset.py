@@ -63,3 +63,11 @@ def test_refinement_of_a_star_tells_hub_from_leaves() -> None:
     edges = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
     colors = slot_refine(exact_histogram, torch.zeros(4, dtype=torch.long), edges)
     assert colors[1] == colors[2] == colors[3] != colors[0]
+
+
+def test_colours_of_any_kind_are_only_ever_compared_for_equality() -> None:
+    edges = [(0, 2), (1, 2), (0, 3)]
+    mixed: list[object] = ["a", 1, ("b", 2), ("b", 2)]
+    colors = refine(mixed, edges)
+    assert len(set(colors)) == 4
+    assert colors == refine([0, 1, 2, 2], edges)

@@ -136,6 +136,18 @@ MARGINS = {
     "cor:countedwl.slots": 0.5,
 }
 
+# Curves of each claim that draws any: logarithmic axes, positions, lines.
+DRAWN = {
+    "thm:lower.tight": [("xy", 13, 2)],
+    "app:capacity.symmetry": [("y", 16, 2)],
+    "prop:routing": [("xy", 15, 2)],
+    "prop:routing.codebook": [("xy", 7, 3)],
+    "app:anchor": [("y", 8, 2)],
+    "prop:mass.float32": [("y", 41, 2)],
+    "sec:background.cost": [("xy", 6, 2)],
+    "sec:discussion.distortion": [("", 45, 3), ("", 45, 2)],
+}
+
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=labels())
 def test_evidence_is_a_function_of_the_generator_and_counts_what_was_examined(claim: Claim) -> None:
@@ -147,6 +159,7 @@ def test_evidence_is_a_function_of_the_generator_and_counts_what_was_examined(cl
     assert first == again
     assert COUNTED[claim.label] in (None, first.instances)
     assert NOTED.get(claim.label, "") in first.note
+    assert [(curve.log, len(curve.x), len(curve.lines)) for curve in first.series] == DRAWN.get(claim.label, [])
     if claim.label in MARGINS:
         assert first.margin == pytest.approx(MARGINS[claim.label], abs=1e-6)
 

@@ -63,6 +63,12 @@ def anchored_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
     return with_unit_anchor(state)[:, 0]
 
 
+def crowded_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
+    """As injective as the anchored read, but its histogram has one node too many of the first colour."""
+    output = anchored_read(state)
+    return torch.cat([output[:, :1], output[:, 1:2] + output[:, :1], output[:, 2:]], dim=1)
+
+
 def normalised_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
     """The colour proportions and nothing else."""
     return state.content[:, 0, 0]
@@ -166,6 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: the normalised read, which a multiset shares with its replication",
         margin_means="smallest distance between the outputs of two different multisets",
         instances=60,
+        more_controls={"an injective read whose histogram has one node too many": crowded_read},
     ),
     Claim(
         label="thm:wlinjective.refinement",
