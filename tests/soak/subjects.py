@@ -140,8 +140,12 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module, Nodes], R
     "VirtualNode max": (lambda: VirtualNode(CHANNELS, "max"), _virtual_node),
     "SlotAggregation": (lambda: SlotAggregation(CHANNELS, SLOTS, HEADS), _aggregation),
     "SlotAggregation no anchor": (lambda: SlotAggregation(CHANNELS, SLOTS, HEADS, anchored=False), _aggregation),
-    "SlotConv": (lambda: SlotConv(CHANNELS, SAGEConv(CHANNELS, CHANNELS), SLOTS, HEADS, init_std=0.5), _conv),
-    "SlotConv no conv": (lambda: SlotConv(CHANNELS, None, SLOTS, HEADS, init_std=0.5), _conv),
+    # A smooth activation: where rounding moves a node across the kink of ReLU, its gradient jumps, in any order.
+    "SlotConv": (
+        lambda: SlotConv(CHANNELS, SAGEConv(CHANNELS, CHANNELS), SLOTS, HEADS, init_std=0.5, act="gelu"),
+        _conv,
+    ),
+    "SlotConv no conv": (lambda: SlotConv(CHANNELS, None, SLOTS, HEADS, init_std=0.5, act="gelu"), _conv),
 }
 OPS = ("write", "write shared", "merge", "read")
 
