@@ -122,6 +122,8 @@ def _slots(**kwargs: Any) -> Callable[[], nn.Module]:
     return lambda: SlotVirtualNode(CHANNELS, SLOTS, HEADS, **{"init_std": 0.5, **kwargs})
 
 
+# A smooth activation: where rounding moves a node across the kink of ReLU, its gradient jumps.
+SMOOTH: dict[str, Any] = {"init_std": 0.5, "act": "gelu"}
 MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module, Nodes], Rows]]] = {
     **{
         f"SlotVirtualNode {integrate}{'' if anchored else ', no anchor'}": (
@@ -140,12 +142,11 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module, Nodes], R
     "VirtualNode max": (lambda: VirtualNode(CHANNELS, "max"), _virtual_node),
     "SlotAggregation": (lambda: SlotAggregation(CHANNELS, SLOTS, HEADS), _aggregation),
     "SlotAggregation no anchor": (lambda: SlotAggregation(CHANNELS, SLOTS, HEADS, anchored=False), _aggregation),
-    # A smooth activation: where rounding moves a node across the kink of ReLU, its gradient jumps, in any order.
     "SlotConv": (
-        lambda: SlotConv(CHANNELS, SAGEConv(CHANNELS, CHANNELS), SLOTS, HEADS, init_std=0.5, act="gelu"),
+        lambda: SlotConv(CHANNELS, SAGEConv(CHANNELS, CHANNELS), SLOTS, HEADS, **SMOOTH),
         _conv,
     ),
-    "SlotConv no conv": (lambda: SlotConv(CHANNELS, None, SLOTS, HEADS, init_std=0.5, act="gelu"), _conv),
+    "SlotConv no conv": (lambda: SlotConv(CHANNELS, None, SLOTS, HEADS, **SMOOTH), _conv),
 }
 OPS = ("write", "write shared", "merge", "read")
 
