@@ -117,3 +117,21 @@ def test_graphs_of_one_size_share_products_however_large() -> None:
     for size in (5, layout.LARGE, 2000):
         found = cut(torch.arange(3).repeat_interleave(size), 3 * size, 3)
         assert all(isinstance(one, Block) for one in found), size
+
+
+def test_large_graphs_of_one_size_that_are_not_neighbours_are_not_copied() -> None:
+    sizes = torch.tensor([300, *[10] * 20, 300])
+    index = torch.arange(22).repeat_interleave(sizes)
+    large = [one for one in cut(index, index.numel(), 22) if isinstance(one, Block) and one.length == 300]
+    assert [(one.graphs, one.nodes) for one in large] == [
+        (slice(0, 1), slice(0, 300)),
+        (slice(21, 22), slice(500, 800)),
+    ]
+
+
+def test_graphs_of_one_node_count_as_small_ones() -> None:
+    sizes = torch.tensor([300, 301, *[1] * 20])
+    index = torch.arange(22).repeat_interleave(sizes)
+    assert all(isinstance(one, Block) for one in cut(index, index.numel(), 22))
+    few = index[: 601 + 3]
+    assert any(isinstance(one, Run) for one in cut(few, few.numel(), 5))
