@@ -22,9 +22,10 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The heart of it, while you work.
+# The heart of it, while you work: fewer generated examples, and without what compiles, exports or starts processes.
+SLOW := tests/nn/test_compile.py tests/nn/test_export.py tests/nn/test_distributed.py tests/ops/test_distributed.py tests/ops/triton_backend
 quick: install
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn --deselect tests/nn/test_compile.py --ignore tests/ops/triton_backend -m "not slow"
+	MOORING_EXAMPLES=10 $(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn $(SLOW:%=--ignore=%)
 
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal

@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 
 settings.register_profile(
     "mooring",
-    max_examples=200,
+    max_examples=int(os.environ.get("MOORING_EXAMPLES", "200")),
     deadline=None,
     derandomize="CI" in os.environ,
     # Random tensors come from a drawn seed, so a large example is cheap to draw and slow only to run.
