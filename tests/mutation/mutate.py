@@ -20,6 +20,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,7 +32,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-PACKAGES = ("tasks", "theory", "nn", "ops")
+# Packages of src/mooring; the tasks' generators stand in a folder per task.
+PACKAGES = ("suite/*/data", "theory", "nn", "ops")
 WARM = "torch torch_geometric.nn torch_geometric.testing lightning networkx scipy.optimize ortools.sat.python.cp_model"
 WARM += " hypothesis beartype jaxtyping pytest matplotlib.pyplot typer"
 # Plugins that are warm cannot be rewritten, and need not be.
@@ -137,10 +139,13 @@ def stages(root: Path, path: str) -> list[list[str]]:
     """Tests of a mutant of a file, in three groups: its mirror and doctests, its package's, those that build on it."""
     package, *inner = Path(path).relative_to("src/mooring").parts
     own = Path("tests", package, *inner[:-1])
+    if not (root / own).is_dir():  # tests/ops is of ops/tiles as well; the back end over triton has a folder of its own
+        own = next((each.relative_to(root) for each in (root / own.parent).glob(f"{own.name}_*")), own.parent)
     first = {str(own / f"test_{inner[-1].lstrip('_')}")}
     rest = {str(test.relative_to(root)) for test in (root / own).glob("**/test_*.py")}
     soon = sorted(rest - first, key=lambda test: (any(word in test for word in DEAR), test))
-    late = [test for test in soon if "compile" in test or "distributed" in test]
+    late = [test for test in soon if any(word in test for word in ("compile", "distributed", "_backend/"))]
+    late = late if own.name != "triton_backend" else []
     # A folder inside a folder of the suite is the data of a task: the task's own tests build on it.
     task = [str(own.parent)] if package == "suite" and len(inner) > 2 else []
     wide = {"suite": task, "ops": ["tests/nn", "tests/zoo"], "nn": ["tests/zoo"]}
@@ -218,9 +223,15 @@ def examine(chosen: Sequence[Mutant], depth: int) -> Iterator[tuple[Mutant, bool
 
 
 def possible(package: str) -> list[Mutant]:
-    """Every mutant of a package."""
-    files = sorted((ROOT / "src/mooring" / package).rglob("*.py"))
+    """Every mutant of a package, or of all packages that a pattern names."""
+    files = sorted(file for folder in (ROOT / "src/mooring").glob(package) for file in folder.rglob("*.py"))
     return [mutant for file in files for mutant in mutants(file.read_text(), str(file.relative_to(ROOT)))]
+
+
+def commit() -> str:
+    """The commit of the code, ``-dirty`` if it is not quite that; asked of git, as mooring is not to be imported."""
+    described = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    return subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> None:
@@ -234,7 +245,7 @@ def main() -> None:
     options = parser.parse_args()
 
     record = {"schema": 1, "kind": "mutation", "seed": options.seed, "sample": 0, "killed": 0, "share_killed": 1.0}
-    record |= {"equivalent": [], "survivors": []}
+    record |= {"git_commit": commit(), "equivalent": [], "survivors": []}
     chosen = []
     if options.again:
         record = json.loads(options.out.read_text())
