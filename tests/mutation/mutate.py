@@ -154,6 +154,13 @@ def stages(root: Path, path: str) -> list[list[str]]:
 
 
 def passes(root: Path, tests: list[str], limit: float, *, mutated: bool) -> bool:
+    """Whether tests and doctests pass. Apart: collecting doctests imports a module again, and tests hold the first."""
+    doctests = [path for path in tests if path.startswith("src/")]
+    groups = [[path for path in tests if path not in doctests], doctests]
+    return all(not group or _passes(root, group, limit, mutated=mutated) for group in groups)
+
+
+def _passes(root: Path, tests: list[str], limit: float, *, mutated: bool) -> bool:
     """Whether the tests pass in a fork; one that runs out of time does not."""
     child = os.fork()
     if child == 0:
