@@ -28,6 +28,8 @@ VIRTUAL_NODES: dict[str, Callable[[], nn.Module]] = {
     "addressed": lambda: slots(address_channels=ADDRESS),
     "residual": lambda: slots(integrate="residual"),
     "global film": lambda: slots(integrate="global_film"),
+    "competing": lambda: slots(competition=True, integrate="linear_film", mass_map="linear"),
+    "competing, addressed": lambda: slots(competition=True, address_channels=ADDRESS),
     "many slots": lambda: slots(slots=13),
     "mean": lambda: VirtualNode(CHANNELS),
     "sum": lambda: VirtualNode(CHANNELS, pool="sum"),
@@ -45,6 +47,6 @@ def build(name: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Mo
 def inputs(batch: Ragged, name: str, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
     """``x`` and, for the addressed ones, ``address``."""
     given = {"x": batch.randn(batch.num_nodes, CHANNELS, dtype=dtype, salt=1)}
-    if name == "addressed":
+    if "addressed" in name:
         given["address"] = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=2)
     return given

@@ -10,6 +10,7 @@ from support import Ragged, assert_close
 CHANNELS = 6
 BATCH = Ragged((3, 0, 4), False, seed=5)
 MODULES = {
+    "competing": lambda: SlotVirtualNode(CHANNELS, 3, heads=2, init_std=0.5, competition=True, integrate="linear_film"),
     "film": lambda: SlotVirtualNode(CHANNELS, 3, heads=2, init_std=0.5),
     "residual": lambda: SlotVirtualNode(CHANNELS, 3, heads=2, integrate="residual"),
     "sum": lambda: VirtualNode(CHANNELS, "sum"),

@@ -47,6 +47,7 @@ def seen(module: SlotVirtualNode) -> dict[str, Any]:
         "mass_map": "linear" if isinstance(getattr(module.update, "mass_mlp", None), torch.nn.Linear) else "mlp",
         "content_dropout": module.update.content_dropout,
         "dropout": module.dropout,
+        "competition": module.write.null_logit is not None,
         "anchor_init": module.update.anchor_logit.flatten()[0].item(),
         "hidden_channels": module.integrate.context_channels,
         "update_channels": module.update.feed_forward[0].out_features,
@@ -69,6 +70,7 @@ CHANGED = {
     "mass_map": "linear",
     "content_dropout": 0.25,
     "dropout": 0.125,
+    "competition": True,
 }
 
 

@@ -12,15 +12,17 @@ from support import Ragged, assert_close, ragged
 from cases import log_weight, write_inputs  # isort: skip
 
 
-@given(ragged(), st.integers(1, 5))
-def test_any_chunks_give_the_whole(batch: Ragged, size: int) -> None:
+@pytest.mark.parametrize("null", [None, torch.tensor([0.5, -1.0]).double()], ids=["", "competing"])
+@given(batch=ragged(), size=st.integers(1, 5))
+def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: torch.Tensor | None) -> None:
     query, key, value = write_inputs(batch, "own heads")
     index, weight = batch.index(), log_weight(batch, "some -inf")
     assert weight is not None
     starts = range(0, max(batch.num_nodes, 1), size)
     chunks = [tuple(tensor[at : at + size] for tensor in (key, value, index, weight)) for at in starts]
-    state = write_stream(query, [NodeChunk(*chunks[0]), *chunks[1:]], num_graphs=batch.num_graphs)
-    whole = ops.write(query, key, value, index, num_graphs=batch.num_graphs, log_weight=weight)
+    state = write_stream(query, [NodeChunk(*chunks[0]), *chunks[1:]], num_graphs=batch.num_graphs, null_logit=null)
+    given = {"num_graphs": batch.num_graphs, "log_weight": weight, "null_logit": null}
+    whole = ops.write(query, key, value, index, **given)
     assert_close(state.content, whole.content)
     assert_close(state.log_mass, whole.log_mass)
 

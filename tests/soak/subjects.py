@@ -137,6 +137,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module, Nodes], R
     "SlotVirtualNode addressed residual": (_slots(address_channels=ADDRESS, integrate="residual"), _virtual_node),
     "SlotVirtualNode log-odds": (_slots(mass="log_odds"), _virtual_node),
     "SlotVirtualNode mixture": (_slots(split=False), _virtual_node),
+    "SlotVirtualNode competing": (_slots(competition=True, integrate="linear_film"), _virtual_node),
     "VirtualNode mean": (lambda: VirtualNode(CHANNELS), _virtual_node),
     "VirtualNode sum": (lambda: VirtualNode(CHANNELS, "sum"), _virtual_node),
     "VirtualNode max": (lambda: VirtualNode(CHANNELS, "max"), _virtual_node),
@@ -210,11 +211,12 @@ def _op(name: str, dtype: torch.dtype, salt: int) -> Subject:
 def by_definition() -> Iterator[None]:
     """The ops of :mod:`mooring.ops.reference` in place of the fast ones, for the modules over them as well."""
 
-    def write(query, key, value, index=None, *, num_graphs=None, log_weight=None, where=None):  # type: ignore[no-untyped-def]
+    def write(query, key, value, index=None, *, num_graphs=None, log_weight=None, where=None, null_logit=None):  # type: ignore[no-untyped-def]
         if where is not None:
             log_weight = key.new_zeros(len(key)) if log_weight is None else log_weight
             log_weight = log_weight.masked_fill(~where, NEVER)
-        return reference.write(query, key, value, index, num_graphs=num_graphs, log_weight=log_weight)
+        given = {"num_graphs": num_graphs, "log_weight": log_weight, "null_logit": null_logit}
+        return reference.write(query, key, value, index, **given)
 
     def read(query, key, value, index=None, *, where=None, sum_heads=False, residual=False):  # type: ignore[no-untyped-def]
         context = reference.read(query, key if key.dim() == 4 else key.unsqueeze(0), value, index)

@@ -40,8 +40,8 @@ class HeteroSlotVirtualNode(nn.Module):
             width, with projections that all types share.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
         memory_channels: width of the slots; if None, the largest width of any type.
-        anchored, temperature, update: as in :class:`~mooring.nn.SlotVirtualNode`; ``update`` are further arguments of
-            :class:`~mooring.nn.SlotUpdate`.
+        anchored, temperature, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
+        update: further arguments of :class:`~mooring.nn.SlotUpdate`.
         hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.
         init_std: deviation of FiLM's last weights.
 
@@ -64,6 +64,7 @@ class HeteroSlotVirtualNode(nn.Module):
         memory_channels: int | None = None,
         anchored: bool = True,
         temperature: float = 1.0,
+        competition: bool = False,
         hidden_channels: int | None = None,
         init_std: float = 1e-3,
         **update: Any,
@@ -89,13 +90,14 @@ class HeteroSlotVirtualNode(nn.Module):
             hidden = max(width // 4, 16) if hidden_channels is None else hidden_channels
             part = nn.Module()
             part.project = nn.Identity() if width == memory_channels else nn.Linear(width, memory_channels, bias=False)
-            part.write = SlotWrite(memory_channels, slots, heads, temperature=temperature)
+            part.write = SlotWrite(memory_channels, slots, heads, temperature=temperature, competition=competition)
             part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, temperature=temperature)
             part.integrate = SlotFiLM(width, hidden, init_std=init_std)
             if len(self.parts):
                 first: Any = self.parts[0]
                 # What concerns the slots alone is the same for all types.
                 part.write.slot, part.write.lin_query = first.write.slot, first.write.lin_query
+                part.write.null_logit = first.write.null_logit
                 part.read.lin_key, part.read.lin_value = first.read.lin_key, first.read.lin_value
             self.parts.append(part)
 

@@ -75,11 +75,15 @@ class SlotFiLM(nn.Module):
     Args:
         channels: width of the node features.
         hidden_channels: hidden width of the MLP; channels if None.
+        linear: add :math:`W O_j`. The bounds keep the modulation in the range it was trained on; a count beyond it
+            passes by this path.
         init_std: of the final map's weights. Zero is the identity, with no gradient to the routing at the first step;
             the paper's 1e-3 keeps the direct path and lets gradients through.
     """
 
-    def __init__(self, channels: int, hidden_channels: int | None = None, *, init_std: float = 1e-3) -> None:
+    def __init__(
+        self, channels: int, hidden_channels: int | None = None, *, linear: bool = False, init_std: float = 1e-3
+    ) -> None:
         super().__init__()
         check_count(type(self).__name__, "channels", channels)
         check_finite(type(self).__name__, "init_std", init_std, least=0.0)
@@ -88,12 +92,15 @@ class SlotFiLM(nn.Module):
         self.init_std = init_std
         self.lin_node = nn.Linear(channels, self.context_channels)
         self.lin_film = nn.Linear(self.context_channels, 2 * channels)
+        self.lin_linear = nn.Linear(self.context_channels, channels, bias=False) if linear else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin_node.reset_parameters()
         nn.init.normal_(self.lin_film.weight, std=self.init_std)
         nn.init.zeros_(self.lin_film.bias)
+        if self.lin_linear is not None:
+            nn.init.normal_(self.lin_linear.weight, std=self.init_std)
 
     def forward(
         self,
@@ -103,6 +110,10 @@ class SlotFiLM(nn.Module):
         batch: Int[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)
+        out = self._modulated(x, context)
+        return out if self.lin_linear is None else out + self.lin_linear(context).to(x.dtype)
+
+    def _modulated(self, x: Tensor, context: Tensor) -> Tensor:
         node, film = self.lin_node, self.lin_film
         if not is_plain(node, film):
             return modulate(x, film(nn.functional.gelu(node(x) + context)))

@@ -36,7 +36,7 @@ class SlotAggregation(Aggregation):
 
     Args:
         channels: width of the elements.
-        slots, heads, anchored, temperature, mass, anchor_init: as in :class:`~mooring.nn.SlotVirtualNode`.
+        slots, heads, anchored, temperature, mass, anchor_init, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
         mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
             range, ``"linear"`` and about a half.
         out_channels: width of the result; channels if None.
@@ -63,6 +63,7 @@ class SlotAggregation(Aggregation):
         anchor_init: float = 0.0,
         mass_map: MassMap = "mlp",
         content_dropout: float = 0.0,
+        competition: bool = False,
     ) -> None:
         super().__init__()
         who = type(self).__name__
@@ -77,7 +78,7 @@ class SlotAggregation(Aggregation):
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
-        self.write = SlotWrite(channels, slots, heads, temperature=temperature)
+        self.write = SlotWrite(channels, slots, heads, temperature=temperature, competition=competition)
         self.update = SlotUpdate(
             channels,
             slots,

@@ -33,7 +33,7 @@ from mooring.nn.spec import MemorySpec
 from mooring.ops import Plan, SlotState, checks
 from mooring.ops.checks import check_count
 
-IntegrationName = Literal["film", "residual", "global_film"]
+IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
 
 class SlotVirtualNode(nn.Module):
@@ -54,8 +54,9 @@ class SlotVirtualNode(nn.Module):
         address_channels: route by the ``address`` given to forward, through static slot addresses and one projection
             shared by writes and reads. None routes by content.
         mass: the mass feature, see :class:`SlotUpdate`.
-        integrate: ``"film"`` (Slot-FiLM); ``"residual"``, the cheapest; ``"global_film"``; or a module of your own,
-            an :class:`~mooring.nn.Integration`.
+        integrate: ``"film"`` (Slot-FiLM); ``"linear_film"``, Slot-FiLM and a linear path for counts beyond the range
+            of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
+            :class:`~mooring.nn.Integration`.
         hidden_channels: hidden width of FiLM. If None, a quarter of channels (at least 16) for Slot-FiLM, which is
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
@@ -66,6 +67,7 @@ class SlotVirtualNode(nn.Module):
         dropout: in training, the share of writes that are dropped, each node's to each slot and head by itself (what is
             left weighs as much more, so that masses stay what they are on average), and of the channels of the
             context that is read.
+        competition: slots compete for nodes, so that masses are soft counts; see :class:`SlotWrite`.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
         init_std: how far from the identity the module starts: the gain of the residual (0.1 if None), the deviation of
@@ -103,6 +105,7 @@ class SlotVirtualNode(nn.Module):
         mass_map: MassMap = "mlp",
         content_dropout: float = 0.0,
         dropout: float = 0.0,
+        competition: bool = False,
         merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float | None = None,
     ) -> None:
@@ -129,7 +132,9 @@ class SlotVirtualNode(nn.Module):
         addresses = None
         if address_channels is not None:
             addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
-        self.write = SlotWrite(channels, slots, heads, temperature=temperature, addresses=addresses)
+        self.write = SlotWrite(
+            channels, slots, heads, temperature=temperature, addresses=addresses, competition=competition
+        )
         self.update = SlotUpdate(
             channels,
             slots,
@@ -305,7 +310,8 @@ class SlotVirtualNode(nn.Module):
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight)
+        null = self.write.null_logit
+        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null)
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
         read = None
         if self.read is not None:
@@ -340,4 +346,4 @@ def _integration(
         hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
         return GlobalFiLM(channels, slots, hidden, init_std=std)
     hidden = check_width_or_none(who, "hidden_channels", hidden_channels, max(channels // 4, 16))
-    return SlotFiLM(channels, hidden, init_std=std)
+    return SlotFiLM(channels, hidden, linear=integrate == "linear_film", init_std=std)

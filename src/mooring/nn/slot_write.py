@@ -37,6 +37,9 @@ class SlotWrite(nn.Module):
         slots, heads: each head of each slot attends on its own; heads divide channels.
         temperature: the paper's :math:`\tau`; lower is sharper.
         addresses: route by static addresses instead of by content.
+        competition: let the slots compete for each node: in every head a node hands out one unit over the slots and a
+            null slot that is not kept, whose logit is learned. Masses are then soft counts. A log weight multiplies
+            what a node hands out and takes no part in the competition. See :func:`mooring.ops.compete`.
 
     Nodes left out (no source, a multiplicity of zero) have no influence whatever they hold, on values or on gradients.
 
@@ -56,6 +59,7 @@ class SlotWrite(nn.Module):
         *,
         temperature: float = 1.0,
         addresses: Addresses | None = None,
+        competition: bool = False,
     ) -> None:
         super().__init__()
         check_build(type(self).__name__, channels, slots, heads)
@@ -71,6 +75,7 @@ class SlotWrite(nn.Module):
             self.lin_query = nn.Linear(channels, channels, bias=False)
             self.lin_key = nn.Linear(channels, channels, bias=False)
         self.lin_value = nn.Linear(channels, channels, bias=False)
+        self.null_logit = nn.Parameter(torch.empty(heads)) if competition else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -79,6 +84,8 @@ class SlotWrite(nn.Module):
             nn.init.xavier_uniform_(self.lin_query.weight)
             nn.init.xavier_uniform_(self.lin_key.weight)
         nn.init.xavier_uniform_(self.lin_value.weight)
+        if self.null_logit is not None:
+            nn.init.zeros_(self.null_logit)
 
     def forward(
         self,
@@ -107,7 +114,7 @@ class SlotWrite(nn.Module):
             value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
-        state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes)
+        state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes, null_logit=self.null_logit)
         if not folded:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))

@@ -17,7 +17,7 @@ class MemoryOptions:
 
     Args:
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, content_dropout,
-            dropout: as there.
+            dropout, competition: as there.
         init_std: as there, with the paper's deviation for FiLM as the default of every integration.
         hidden_channels: hidden width of a module's own MLPs, FiLM's among them; None is as wide as the nodes, as in the
             paper. :func:`mooring.zoo.matched` sets it.
@@ -32,13 +32,14 @@ class MemoryOptions:
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
     split: bool = True
-    integrate: Literal["film", "residual", "global_film"] = "film"
+    integrate: Literal["film", "linear_film", "residual", "global_film"] = "film"
     anchor_init: float = 0.0
     hidden_channels: int | None = None
     update_channels: int | None = None
     mass_map: MassMap = "mlp"
     content_dropout: float = 0.0
     dropout: float = 0.0
+    competition: bool = False
 
     def at(self, channels: int, address_channels: int | None = None) -> MemorySpec:
         """The same options at the widths of a task."""

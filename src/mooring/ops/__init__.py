@@ -6,6 +6,7 @@ Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 import warnings
 
 from mooring.ops.backend import current_backend, use_backend
+from mooring.ops.compete import compete
 from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
 from mooring.ops.heads import map_heads
@@ -30,6 +31,7 @@ __all__ = [
     "all_merge",
     "anchor_weight",
     "anchored",
+    "compete",
     "current_backend",
     "film",
     "log_odds",

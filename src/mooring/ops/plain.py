@@ -32,15 +32,15 @@ def write(
     key = _zeroed(key.to(dtype), absent)
     value = key if value is None else _zeroed(value.to(dtype), absent)
     rows = query.size(-3) * query.size(-2) // value.size(1)
-    scores = _scores(query.to(dtype), key, plan).reshape(key.size(0), value.size(1), rows)
+    logits = scores(query.to(dtype), key, plan).reshape(key.size(0), value.size(1), rows)
     if log_weight is not None:
-        scores = scores + log_weight.to(dtype)
+        logits = logits + log_weight.to(dtype)
     if absent is not None:
-        scores = scores.masked_fill(absent, float("-inf"))
+        logits = logits.masked_fill(absent, float("-inf"))
     if is_padded(plan):
-        top, mass, total = _padded_sums(scores, value, plan)
+        top, mass, total = _padded_sums(logits, value, plan)
     else:
-        top, mass, total = _scattered_sums(scores, value, plan)
+        top, mass, total = _scattered_sums(logits, value, plan)
     # where(...) inside and outside: the branch not taken would have a NaN gradient.
     empty = mass == 0
     mass = torch.where(empty, 1.0, mass)
@@ -48,7 +48,7 @@ def write(
     return total / mass.transpose(1, 2).unsqueeze(-1), log_mass.transpose(1, 2)
 
 
-def _scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
+def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
     """``[nodes, key parts, rows]``, of queries that all graphs share or of each graph's own."""
     if query.dim() == 3:
         return torch.einsum("nkd,krd->nkr", key, query)

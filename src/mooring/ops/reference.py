@@ -20,6 +20,7 @@ def write(
     *,
     num_graphs: int | None = None,
     log_weight: Tensor | None = None,
+    null_logit: Tensor | None = None,
 ) -> SlotState:
     """:func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
     if isinstance(index, Plan):
@@ -33,6 +34,9 @@ def write(
         for m in range(slots):
             for h in range(heads):
                 s = [query[m, h] @ key[i, h] for i in nodes]
+                if null_logit is not None:
+                    rivals = [torch.stack([*(query[:, h] @ key[i, h]), null_logit[h].double()]) for i in nodes]
+                    s = [s_i - each.logsumexp(0) for s_i, each in zip(s, rivals, strict=True)]
                 if log_weight is not None:
                     s = [s_i + log_weight[i].double() for s_i, i in zip(s, nodes, strict=True)]
                 v = [value[i, h] for i in nodes]

@@ -22,7 +22,11 @@ class NodeChunk:
 
 
 def write_stream(
-    query: Tensor, chunks: Iterable[NodeChunk | tuple[Tensor, ...]], *, num_graphs: int | None = None
+    query: Tensor,
+    chunks: Iterable[NodeChunk | tuple[Tensor, ...]],
+    *,
+    num_graphs: int | None = None,
+    null_logit: Tensor | None = None,
 ) -> SlotState:
     r"""Slot queries and an iterator over chunks of nodes -> the state of all of them, each chunk seen once.
 
@@ -31,7 +35,7 @@ def write_stream(
     chunks stay alive until the backward.
 
     Args:
-        query: as in :func:`~mooring.ops.write`.
+        query, null_logit: as in :func:`~mooring.ops.write`.
         chunks: :class:`NodeChunk` or tuples ``(key, value[, index[, log_weight]])``.
         num_graphs: number of graphs; needed when chunks have an ``index``, since no chunk need see the last graph.
 
@@ -49,7 +53,8 @@ def write_stream(
                 "write_stream: chunks have an index but num_graphs is missing. "
                 "Pass num_graphs: a chunk need not see the last graph."
             )
-        written = write(query, chunk.key, chunk.value, chunk.index, num_graphs=num_graphs, log_weight=chunk.log_weight)
+        given = {"log_weight": chunk.log_weight, "null_logit": null_logit}
+        written = write(query, chunk.key, chunk.value, chunk.index, num_graphs=num_graphs, **given)
         state = written if state is None else merge(state, written)
     if state is None:
         raise ValueError("write_stream: got no chunks. Pass at least one, which may have zero nodes.")

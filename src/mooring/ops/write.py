@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mooring.ops import backend, checks
+from mooring.ops.compete import compete
 from mooring.ops.plan import Plan, make_plan
 from mooring.ops.state import SlotState, full_precision, nothing_as_zero, statistics_dtype, weightless
 
@@ -20,6 +21,7 @@ def write(
     num_graphs: int | None = None,
     log_weight: Float[Tensor, "nodes *rows"] | None = None,
     where: Bool[Tensor, " nodes"] | None = None,
+    null_logit: Float[Tensor, " heads"] | None = None,
 ) -> SlotState:
     r"""Slot queries and the nodes of each graph -> the two sufficient statistics of every slot.
 
@@ -42,6 +44,8 @@ def write(
             node out, whatever it holds. Or ``[nodes, slots, heads]`` (or 1 in their place), added to each score: a bias
             of any kind, ``-inf`` where a node may not write to a slot.
         where: the nodes that write; the others are skipped, not weighed by zero. None means all.
+        null_logit: let the slots, and a null slot of this score in each head, compete for the nodes: each node's weight
+            is multiplied by what :func:`~mooring.ops.compete` gives. None is no competition.
 
     Shapes: content ``[graphs, slots, heads, vdim]``, log_mass ``[graphs, slots, heads]``; float32 for half inputs.
 
@@ -57,7 +61,10 @@ def write(
     """
     plan, bias = _check(query, key, value, index, num_graphs, log_weight)
     checks.check_mask("write", "where", where, key.size(0))
-    checks.check_device("write", key=key, where=where)
+    checks.check_device("write", key=key, where=where, null_logit=null_logit)
+    if null_logit is not None:
+        gone = None if where is None else ~where
+        bias = _plus(bias, compete(query, _without(key, bias, gone), plan, null_logit=null_logit))
     *graphs, slots, heads, dim = query.shape
     width = value.size(-1)
     row_bytes = slots * heads * (width + 1) * statistics_dtype(value.dtype).itemsize
@@ -83,15 +90,16 @@ def write_weights(
     index: Int[Tensor, " nodes"] | Plan | None = None,
     *,
     log_weight: Float[Tensor, "nodes *rows"] | None = None,
+    null_logit: Float[Tensor, " heads"] | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
     r"""The attention each slot pays to each node, :math:`e^{s_i} / Z`; it sums to one over the nodes of a graph.
 
     For looking inside: unlike :func:`write` it materialises ``nodes * slots * heads`` numbers.
     """
     bias = None if log_weight is None else log_weight.reshape(key.size(0), *(log_weight.shape[1:] or (1, 1)))
-    if bias is not None:
-        # A node of weight zero may hold NaN, which must reach neither the weights nor their gradients.
-        key = key.masked_fill(weightless(bias)[:, None, None], 0.0)
+    key = _without(key, bias)
+    if null_logit is not None:
+        bias = _plus(bias, compete(query, key, index, null_logit=null_logit))
     ids = index.batch if isinstance(index, Plan) else index
     key = key.expand(-1, query.size(-2), -1)
     if query.dim() == 4 and ids is not None:
@@ -108,6 +116,17 @@ def write_weights(
         total = torch.zeros_like(state.log_mass).index_add(0, ids, weights).index_select(0, ids)
     # One already, but for what a huge log-mass has lost to rounding.
     return weights / torch.where(total == 0, 1.0, total)
+
+
+def _without(key: Tensor, bias: Tensor | None, gone: Tensor | None = None) -> Tensor:
+    """Zero at nodes that are left out: they may hold NaN, which must reach neither weights nor gradients."""
+    if bias is not None:
+        gone = weightless(bias) if gone is None else gone | weightless(bias)
+    return key if gone is None else key.masked_fill(gone[:, None, None], 0.0)
+
+
+def _plus(bias: Tensor | None, share: Tensor) -> Tensor:
+    return share if bias is None else bias.to(share.dtype) + share
 
 
 def _check(

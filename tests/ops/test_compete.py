@@ -1,0 +1,67 @@
+"""What competing slots get of a node, against the softmax it is defined by."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from mooring import ops
+from mooring.ops import reference
+from support import assert_same
+
+NODES, GRAPHS, SLOTS, HEADS, DIM = 11, 4, 3, 2, 5
+
+
+def by_definition(query: Tensor, key: Tensor, null: Tensor | None, index: Tensor | None) -> Tensor:
+    """One softmax per node and head, over the slots and the null slot."""
+    rows = []
+    for node in range(key.size(0)):
+        for head in range(HEADS):
+            slots = query if index is None or query.dim() == 3 else query[index[node]]
+            scores = [slots[slot, head] @ key[node, head % key.size(1)] for slot in range(SLOTS)]
+            everyone = torch.stack(scores if null is None else [*scores, null[head]])
+            rows.append((everyone.softmax(0).log() - everyone)[0])
+    return torch.stack(rows).view(-1, 1, HEADS)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared queries", "own queries"])
+@pytest.mark.parametrize("heads", [1, HEADS])
+@pytest.mark.parametrize("null", [False, True], ids=["full", "null"])
+def test_equals_the_softmax_over_slots(own: bool, heads: int, null: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randint(GRAPHS, (NODES,), generator=generator)
+    index[0] = GRAPHS - 1
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    query, key = draw(*([GRAPHS] if own else []), SLOTS, HEADS, DIM), draw(NODES, heads, DIM)
+    given = [query, key, *([draw(HEADS)] if null else [])]
+    assert_same(
+        lambda query, key, null=None: ops.compete(query, key, index, null_logit=null),
+        lambda query, key, null=None: by_definition(query, key, null, index),
+        *given,
+    )
+
+
+def test_masses_are_soft_counts() -> None:
+    query, key, index = torch.randn(SLOTS, HEADS, DIM), torch.randn(NODES, HEADS, DIM), torch.arange(NODES) % GRAPHS
+    state = ops.write(query, key, key, index, log_weight=ops.compete(query, key, index))
+    torch.testing.assert_close(state.log_mass.exp().sum(1), index.bincount().float()[:, None].expand(-1, HEADS))
+
+
+def test_a_write_of_competing_slots_equals_the_oracle() -> None:
+    query, key = torch.randn(SLOTS, HEADS, DIM).double(), torch.randn(NODES, HEADS, DIM).double()
+    value, null = torch.randn(NODES, HEADS, 7).double(), torch.randn(HEADS).double()
+    given = {"index": torch.arange(NODES) % GRAPHS, "log_weight": torch.randn(NODES).double()}
+    assert_same(
+        lambda *inputs: ops.write(*inputs[:3], **given, null_logit=inputs[3]),
+        lambda *inputs: reference.write(*inputs[:3], **given, null_logit=inputs[3]),
+        *(query, key, value, null),
+    )
+
+
+def test_huge_scores_stay_finite() -> None:
+    query, key = 1e4 * torch.randn(SLOTS, HEADS, DIM), torch.randn(NODES, 1, DIM)
+    state = ops.write(query, key, key, null_logit=torch.zeros(HEADS))
+    assert bool(state.log_mass.isfinite().all())
+    assert float(state.log_mass.exp().sum(1).max()) <= NODES * (1 + 1e-3)
