@@ -15,6 +15,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from mooring.ops import use_backend
 from mooring.ops.tiles import layout
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -68,8 +69,8 @@ def assert_finite(*tensors: Tensor | None) -> None:
 
 @contextmanager
 def tile_sizes(tile: int, large: int, small_per_tile: int = 0) -> Iterator[None]:
-    """Tiles small enough that a handful of nodes meets every way of cutting a batch."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Tiles small enough that a handful of nodes meets every way of cutting a batch, and no other back end."""
+    with pytest.MonkeyPatch.context() as patch, use_backend("tiles"):
         patch.setattr(layout, "TILE", tile)
         patch.setattr(layout, "LARGE", large)
         patch.setattr(layout, "SMALL_PER_TILE", small_per_tile)

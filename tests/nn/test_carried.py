@@ -6,6 +6,8 @@ from torch import nn
 
 from mooring import ops
 from mooring.nn import SlotConv, SlotVirtualNode
+from mooring.ops.plan import Grid
+from mooring.ops.tiles.layout import Layout
 from support import Ragged, assert_close
 
 CHANNELS, SLOTS = 12, 5
@@ -99,15 +101,14 @@ def test_messages(wrong: object, error: type[Exception], words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    from mooring.ops.tiles.layout import Layout
-
-    original = Layout._make.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(Layout, "_make", classmethod(lambda cls, *a: made.append(1) or original(cls, *a)))
+@pytest.mark.parametrize(("backend", "owner", "name"), [("tiles", Layout, "_make"), ("plain", Grid, "of")])
+def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch, backend: str, owner: type, name: str) -> None:
+    made, original = [], getattr(owner, name).__func__
+    monkeypatch.setattr(owner, name, classmethod(lambda cls, *a: made.append(1) or original(cls, *a)))
     layers, plan, h = nn.ModuleList(module() for _ in range(5)), ops.plan(BATCH.index(), num_graphs=4), features()
     h.requires_grad_()
-    for layer in layers:
-        h = layer(h, plan)
+    with ops.use_backend(backend):
+        for layer in layers:
+            h = layer(h, plan)
     h.sum().backward()
     assert len(made) == 1

@@ -135,7 +135,8 @@ BUILD: list[tuple[dict[str, Any], str]] = [
     ({"temperature": 0.0}, "SlotVirtualNode: temperature is 0.0 but a positive, finite one was expected."),
     (
         {"integrate": "concat"},
-        "SlotVirtualNode: integrate is 'concat' but 'film', 'linear_film', 'residual', 'global_film' or a module was expected.",
+        "SlotVirtualNode: integrate is 'concat' but 'film', 'linear_film', 'residual', 'global_film' or a module was "
+        "expected.",
     ),
 ]
 

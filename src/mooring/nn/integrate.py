@@ -16,7 +16,6 @@ from mooring.nn.checks import check_finite, check_width, check_width_or_none
 from mooring.nn.fold import is_plain
 from mooring.ops import checks
 from mooring.ops.checks import check_count
-from mooring.ops.state import full_precision
 
 
 @runtime_checkable
@@ -118,8 +117,7 @@ class SlotFiLM(nn.Module):
         if not is_plain(node, film):
             return modulate(x, film(nn.functional.gelu(node(x) + context)))
         dtype = node.weight.dtype
-        with full_precision(x.device):
-            out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
+        out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
         return out.to(x.dtype)
 
 

@@ -1,9 +1,10 @@
 """Which code computes an op: the one place where that is decided.
 
 - ``"tiles"`` (:mod:`mooring.ops.tiles`): no padding to the largest graph, memory that does not grow with the nodes, and
-  a backward of its own. The default on a CPU.
-- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. Taken where the data cannot be looked at (export, fake or
-  meta tensors), where PyTorch's own derivatives are wanted (forward mode, ``torch.func``), and on other devices.
+  a backward of its own. For large or uneven batches on a CPU.
+- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; where the data
+  cannot be looked at (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
+  ``torch.func``); and on other devices.
 - ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU.
 
 All of them are compared with :mod:`mooring.ops.reference` on values and gradients.
@@ -23,11 +24,19 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from mooring.ops import plain, tiles
+from mooring.ops.plan import Plan
 
 Backend = Literal["tiles", "plain", "triton"]
 
 # Head width, or width of folded features, that the Triton kernels take.
 WIDEST = 256
+
+# Where plain calls beat tiles on a CPU. One thread, 8 slots, width 64, forward and backward, tiles -> plain in ms:
+#   molecules (9 to 25 nodes)  32 of them 6.5 -> 5.3, 64: 9.4 -> 7.3, 256: 29 -> 26, 512: 55 -> 50, 2,048: 224 -> 231
+#   128 graphs of 150 nodes 58 -> 63, 8 of 2,000: 42 -> 47, one of 2,000: 7.5 -> 8.3, 128 of skewed sizes 65 -> 1,112
+SMALL_GRAPH, SMALL_BATCH = 64, 16_384
+# Slot-FiLM alone, 1,000 nodes 1.8 -> 1.4, 8,900: 13 -> 10; at width 128 and 20,000 nodes 54 -> 74.
+SMALL_FILM = 1 << 20
 
 _forced: Backend | None = None
 
@@ -69,16 +78,16 @@ class Code(Protocol):
     read: Callable[..., Tensor]
 
 
-def of(*tensors: Tensor | None) -> Code:
+def of(plan: Plan, *tensors: Tensor | None) -> Code:
     """The code for these inputs."""
-    name = choose(*tensors)
+    name = choose(*tensors, small=lambda: _is_small(plan))
     if name == "triton":
         return cast(Code, importlib.import_module("mooring.ops.triton"))
     return cast(Code, plain if name == "plain" else tiles)
 
 
-def choose(*tensors: Tensor | None) -> Backend:
-    """The back end for these inputs."""
+def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
+    """The back end for these inputs; ``small`` says whether a CPU does better without tiles."""
     if _forced is not None:
         return _forced
     given = [tensor for tensor in tensors if tensor is not None]
@@ -87,7 +96,17 @@ def choose(*tensors: Tensor | None) -> Backend:
     device = given[0].device.type
     if device == "cuda" and not torch.compiler.is_compiling() and _has_triton() and _suits_triton(given):
         return "triton"
-    return "tiles" if device == "cpu" else "plain"
+    if device != "cpu":
+        return "plain"
+    # Under autocast PyTorch's own backward would form products of half precision.
+    traced = torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
+    return "plain" if not traced and small() else "tiles"
+
+
+def _is_small(plan: Plan) -> bool:
+    if plan.batch is None or not 0 < plan.num_nodes <= SMALL_BATCH:
+        return False
+    return plan.num_graphs <= plan.num_nodes and plan.largest <= SMALL_GRAPH and plain.is_padded(plan)
 
 
 @cache

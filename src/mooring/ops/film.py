@@ -32,7 +32,7 @@ def film(
 
     Paper: ``eq:slot-film`` with the bounds of ``app:protocol``; the context is the right half of the first layer.
 
-    Cost: works through the nodes in tiles and recomputes the modulation in the backward, so beyond inputs, output and
+    Cost: works through many nodes in tiles and recomputes the modulation in the backward, so beyond inputs, output and
     gradients no memory grows with the nodes.
 
     >>> x = torch.randn(3, 2)
@@ -41,9 +41,11 @@ def film(
     True
     """
     inputs = (x, context, node_weight, node_bias, film_weight, film_bias)
-    if backend.choose(*inputs) != "tiles":
-        return plain.film(*inputs)
-    return film_op(*inputs) if torch.compiler.is_compiling() else _Film.apply(*inputs)
+    name = backend.choose(*inputs, small=lambda: x.numel() <= backend.SMALL_FILM)
+    with full_precision(x.device):
+        if name != "tiles":
+            return plain.film(*inputs)
+        return film_op(*inputs) if torch.compiler.is_compiling() else _Film.apply(*inputs)
 
 
 def _modulation(

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from mooring.ops.plan import Plan
+from mooring.ops.softmax import softmax_over_slots
 from mooring.ops.state import nothing_as_zero, statistics_dtype, weightless
 
 # A padded batch takes graphs * largest places. Up to this many per node, batched products beat scattered sums.
@@ -102,9 +103,8 @@ def read(
 def _mix(query: Tensor, key: Tensor, value: Tensor, groups: int) -> Tensor:
     """``[graphs, length, parts, dim]`` and the slots of each graph -> ``[graphs, length, parts, width]``."""
     key = key.expand(query.size(0), -1, -1, -1)
-    scores = torch.einsum("glpd,gprd->glpr", query, key)
-    weights = scores.unflatten(-1, (groups, scores.size(-1) // groups)).softmax(dim=-1).flatten(-2)
-    return torch.einsum("glpr,gprw->glpw", weights, value)
+    weights = softmax_over_slots(query.transpose(1, 2) @ key.mT, groups)
+    return (weights @ value).transpose(1, 2)
 
 
 def film(

@@ -138,37 +138,31 @@ class Grid(NamedTuple):
     """A batch as ``[graphs, largest]``, short graphs padded.
 
     Args:
-        nodes: the node in each place, some node where there is none; None for one graph, which is its own grid.
-        padding: ``[graphs, largest]``, True where there is no node.
-        places: the place of each node.
+        graphs, length: its shape.
+        places: the place of each node; None for one graph, which is its own grid.
     """
 
-    nodes: Tensor | None
-    padding: Tensor | None
+    graphs: int
+    length: int
     places: Tensor | None
 
     @classmethod
     def of(cls, plan: Plan) -> Grid:
         if plan.batch is None:
-            return cls(None, None, None)
-        position = torch.arange(plan.largest, device=plan.device)
-        start = plan.offsets[:-1].unsqueeze(1)
-        padding = position >= plan.sizes.unsqueeze(1)
-        nodes = (start + position).masked_fill(padding, 0).flatten()
-        places = (~padding).flatten().nonzero().squeeze(1)
+            return cls(1, plan.num_nodes, None)
+        rank = torch.arange(plan.num_nodes, device=plan.device)
         if plan.order is not None:
-            nodes = plan.order.index_select(0, nodes)
-            places = torch.empty_like(places).index_copy_(0, plan.order, places)
-        return cls(nodes, padding, places)
+            rank = torch.empty_like(rank).index_copy_(0, plan.order, rank)
+        skipped = torch.arange(plan.num_graphs, device=plan.device) * plan.largest - plan.offsets[:-1]
+        return cls(plan.num_graphs, plan.largest, rank + skipped.index_select(0, plan.batch))
 
     def fill(self, tensor: Tensor, value: float) -> Tensor:
         """``[nodes, ...]`` -> ``[graphs, largest, ...]`` with ``value`` in the padding."""
-        if self.nodes is None or self.padding is None:
+        if self.places is None:
             return tensor.unsqueeze(0)
-        padding = self.padding.view(*self.padding.shape, *(1 for _ in tensor.shape[1:]))
-        return (
-            tensor.index_select(0, self.nodes).view(*self.padding.shape, *tensor.shape[1:]).masked_fill(padding, value)
-        )
+        # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
+        blank = tensor.new_full((self.graphs * self.length, *tensor.shape[1:]), value)
+        return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
 
     def pick(self, blocks: Tensor) -> Tensor:
         """``[graphs, largest, ...]`` -> ``[nodes, ...]``."""

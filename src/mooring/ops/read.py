@@ -68,8 +68,8 @@ def read(
         folded_value = folded_value.reshape(graphs, 1, heads * slots, vdim)
     else:
         query = query.expand(-1, heads, -1)
+    code = backend.of(plan, query, folded_key, folded_value)
     with full_precision(query.device):
-        code = backend.of(query, folded_key, folded_value)
         context = code.read(query, folded_key, folded_value, where, plan, heads if folded else 1, residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context
 

@@ -77,8 +77,9 @@ def write(
         folded = query.transpose(-3, -2).reshape(*graphs, key.size(1), heads * slots // key.size(1), dim)
         bias = None if bias is None else bias.transpose(1, 2)  # [nodes, heads, slots]
     values = None if value is key else value if key.size(1) == value.size(1) == 1 else value.expand(-1, heads, -1)
+    code = backend.of(plan, folded, key, values, bias)
     with full_precision(key.device):
-        content, log_mass = backend.of(folded, key, values, bias).write(folded, key, values, bias, where, plan)
+        content, log_mass = code.write(folded, key, values, bias, where, plan)
     shape = (plan.num_graphs, slots, heads)
     return SlotState(content.view(*shape, width), log_mass.view(shape))
 

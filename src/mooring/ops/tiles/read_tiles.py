@@ -15,6 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from mooring.ops.softmax import softmax_over_slots, softmax_over_slots_backward
 from mooring.ops.state import statistics_dtype
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Tile
@@ -26,7 +27,7 @@ def _weights(queries: Tensor, keys: Tensor, groups: int, tile: Tile) -> Tensor:
     one_table = keys.size(1) == 1  # for all graphs of the tile
     tables = keys.transpose(2, 3)
     scores = torch.bmm(queries, tables[:, 0]) if one_table else tile.spread(queries, tables)
-    return scores.unflatten(-1, (groups, -1)).softmax(dim=-1).flatten(-2)
+    return softmax_over_slots(scores, groups)
 
 
 def _of_tile(tensor: Tensor, tile: Tile) -> Tensor:
@@ -63,10 +64,7 @@ def backward(
         weights = _weights(queries, tile_keys, groups, tile)
         tile.add_graphs(tile.collect(weights, grads).transpose(0, 1), grad_values)
         grad_weights = tile.spread(grads, _of_tile(values, tile).transpose(2, 3))
-        # d score = p (g - sum p g), the sum within each softmax.
-        grad_scores = grad_weights.mul_(weights)
-        within = grad_scores.unflatten(-1, (groups, -1)).sum(dim=-1, keepdim=True)
-        grad_scores.unflatten(-1, (groups, -1)).addcmul_(weights.unflatten(-1, (groups, -1)), within, value=-1)
+        grad_scores = softmax_over_slots_backward(grad_weights, weights, groups)
         plus, out = grads if residual else None, tile.window(grad_query, dtype)
         if keys.size(0) == 1:
             product = torch.bmm if plus is None else partial(torch.baddbmm, plus)

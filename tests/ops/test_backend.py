@@ -1,0 +1,57 @@
+"""The rule that chooses a back end."""
+
+import pytest
+import torch
+
+from mooring import ops
+from mooring.ops import backend
+
+MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
+
+
+def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
+    x = torch.randn(num_nodes, 1, 8)
+    return backend.of(ops.plan(batch, num_nodes=num_nodes), x).__name__.rpartition(".")[2]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "name"),
+    [
+        ([17] * 64, "plain"),
+        ([9, 25, 40] * 20, "plain"),
+        ([150] * 128, "tiles"),  # no small graphs
+        ([2] * 60 + [60], "tiles"),  # padding
+        ([20] * 1_000, "tiles"),  # too many nodes
+        ([1] * 5 + [0] * 40, "tiles"),  # hardly a node
+    ],
+)
+def test_small_even_batches_are_computed_plainly(sizes: list[int], name: str) -> None:
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    plan = ops.plan(batch, num_graphs=len(sizes))
+    assert backend.of(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
+
+
+def test_one_graph_is_cut_into_tiles() -> None:
+    assert chosen(None, 20) == "tiles"
+
+
+def test_no_products_of_half_precision_in_a_backward_under_autocast() -> None:
+    assert chosen(MOLECULES, len(MOLECULES)) == "plain"
+    with torch.autocast("cpu"):
+        assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
+
+
+def test_who_asks_gets_it() -> None:
+    with ops.use_backend("tiles"):
+        assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
+
+
+def test_all_back_ends_agree_on_molecules() -> None:
+    query, key = torch.randn(8, 4, 16).double(), torch.randn(len(MOLECULES), 4, 16).double()
+    states = []
+    for name in ("tiles", "plain", None):
+        with ops.use_backend(name):
+            states.append(ops.write(query, key, key, MOLECULES))
+    for state in states[1:]:
+        torch.testing.assert_close(state.content, states[0].content)
+        torch.testing.assert_close(state.log_mass, states[0].log_mass)
