@@ -38,6 +38,7 @@ COUNT = {
     "anchored",
     "anchored-global-film",
     "anchored-raw",
+    "moored",
     "shared-anchor",
     "lse",
     # Tokens in the softmax are anchors that nobody reads, yet the content is drawn towards them as nodes get fewer.

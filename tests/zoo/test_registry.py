@@ -21,6 +21,7 @@ EXPECTED = [
     "cross-attn-global-film",
     "anchored-global-film",
     "anchored-raw",
+    "moored",
     "vn-independent",
     "wide-vn-add",
     "wide-vn-film",

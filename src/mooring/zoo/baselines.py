@@ -68,3 +68,14 @@ def anchored_global_film(spec: MemorySpec) -> nn.Module:
 @register("anchored-raw", title="Anchored VN, mass left in the content", paper=PAPER)
 def anchored_raw(spec: MemorySpec) -> nn.Module:
     return SlotVirtualNode.from_spec(spec, split=False)
+
+
+@register(
+    "moored",
+    title="Anchored VN whose slots compete, with a linear path for counts",
+    paper="this library",
+    label="Moored VN",
+)
+def moored(spec: MemorySpec) -> nn.Module:
+    integrate = "linear_film" if spec.integrate == "film" else spec.integrate
+    return SlotVirtualNode.from_spec(spec, competition=True, mass_map="linear", integrate=integrate)
