@@ -73,7 +73,7 @@ def anchored_raw(spec: MemorySpec) -> nn.Module:
 @register(
     "moored",
     title="Anchored VN whose slots compete, with a linear path for counts",
-    paper="this library",
+    paper="Mooring 2026",
     label="Moored VN",
 )
 def moored(spec: MemorySpec) -> nn.Module:
