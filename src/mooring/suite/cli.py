@@ -207,7 +207,9 @@ def bench(
     shapes: Annotated[
         str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
     ] = "",
-    sweep: Annotated[str, typer.Option(help="peers; nodes, slots: vary the size; zoo: every module.")] = "peers",
+    sweep: Annotated[
+        str, typer.Option(help="peers; nodes, slots: vary the size; batches: of molecules; zoo: every module.")
+    ] = "peers",
     peers: Annotated[
         str, typer.Option(help=f"Comma-separated contestants beside the slots: {PEERS}, zoo.NAME; all that suit.")
     ] = "",

@@ -21,6 +21,7 @@ from torch_geometric.utils import to_dense_batch
 
 from mooring import ops, zoo
 from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.suite.bench import batches
 from mooring.suite.bench.shapes import Setting
 
 Forward = Callable[[Tensor, Tensor, int], Tensor]
@@ -186,6 +187,10 @@ def _dense(module: Any) -> Forward:
     return forward
 
 
+def _plain(module: Any) -> Forward:
+    return lambda x, batch, num_graphs: module(x, batch, num_graphs)
+
+
 def _layer(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch)
 
@@ -239,6 +244,8 @@ PEERS = {
         Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
         Peer("write + read", WriteRead, _ragged),
         Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
+        Peer(batches.PADDED, batches.PaddedSlots, _plain, _slot_scores),
+        Peer("GINEConv", batches.LocalLayer, _plain),
         Peer("ISAB", _isab, _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
         Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_cpu_backward=FLEX_BACKWARD),

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import torch
 from rich.console import Console
 
+from mooring.suite.bench.batches import DEFAULT, MOLECULES, PADDED, PEERS_OF_BATCHES, compare_batches
 from mooring.suite.bench.compare import compare, compare_sizes
 from mooring.suite.bench.measure import keep_freed_memory
 from mooring.suite.bench.nodes import PEERS_BY_SIZE, SIZES, compare_nodes
@@ -21,16 +22,17 @@ from mooring.suite.bench.shapes import SHAPES, Setting, get_shape
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table
 
-Sweep = Literal["peers", "nodes", "slots", "zoo"]
+Sweep = Literal["peers", "nodes", "slots", "batches", "zoo"]
 
 TITLES = {
     "peers": "Slots against peers: time over the bare products, and over the slots",
     "nodes": "Cost against the number of nodes of one graph",
     "slots": "Cost against slots, heads and width",
+    "batches": "Ordinary batches of molecules: training time over that of the default module",
     "zoo": "Every module of the zoo on one graph",
 }
 # Shapes where none are asked for; a sweep over nodes has its own.
-USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "zoo": ("1x200", "1x2000", "1x20000")}
+USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "batches": MOLECULES, "zoo": ("1x200", "1x2000", "1x20000")}
 CAPTION = (
     "Ratios of minimum times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
     "the bare matrix products and one copy of the features. Extra memory is what a training call adds to the input and "
@@ -63,7 +65,8 @@ def bench(
         repeats: rounds, of two calls each; the minimum is reported.
         console: where the table goes.
         sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
-            width; ``zoo`` compares all its modules.
+            width; ``batches`` compares ordinary batches of molecules at two widths and with one and two threads; ``zoo``
+            compares all its modules.
         peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
             those that suit the sweep.
         sizes: numbers of nodes of that sweep.
@@ -83,8 +86,15 @@ def bench(
     setting = setting or Setting()
     if setting.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("bench: device 'cuda' was asked for, but torch finds no CUDA device here. Use 'cpu'.")
-    default = {"peers": list(PEERS), "nodes": PEERS_BY_SIZE, "slots": (OURS, "ISAB"), "zoo": zoo_peers()}[sweep]
-    chosen = list(dict.fromkeys([OURS, *(get_peer(name).name for name in peers or default)]))
+    default = {
+        "peers": [name for name in PEERS if name not in (PADDED, "GINEConv")],
+        "nodes": PEERS_BY_SIZE,
+        "slots": (OURS, "ISAB"),
+        "batches": PEERS_OF_BATCHES,
+        "zoo": zoo_peers(),
+    }[sweep]
+    first = DEFAULT if sweep == "batches" else OURS
+    chosen = list(dict.fromkeys([first, *(get_peer(name).name for name in peers or default)]))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -107,7 +117,9 @@ def bench(
                 if save is not None:
                     save(record)
         for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
-            if sweep == "slots":
+            if sweep == "batches":
+                record["rows"] += compare_batches([shape], chosen, setting, repeats)
+            elif sweep == "slots":
                 record["rows"] += compare_sizes(shape, chosen, setting, repeats)
             else:
                 record["rows"] += compare(shape, chosen, setting, repeats, memory)
@@ -139,7 +151,7 @@ def _check_sweep(sweep: str) -> Sweep:
     if sweep not in TITLES:
         close = get_close_matches(sweep, TITLES, n=1)
         guess = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected peers, nodes, slots or zoo.")
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected {', '.join(TITLES)}.")
     return cast(Sweep, sweep)
 
 

@@ -86,19 +86,23 @@ SHAPES = {
 
 
 def get_shape(name: str) -> Shape:
-    """One of :data:`SHAPES`, or equal graphs written as ``graphs x nodes``.
+    """One of :data:`SHAPES`, equal graphs as in ``8x2000``, or so many small molecules as in ``molecules-64``.
 
     >>> get_shape("3x5").batch().tolist()
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
     """
     if name in SHAPES:
         return SHAPES[name]
+    if few := re.fullmatch(r"molecules-([1-9]\d{0,5})", name):
+        count = int(few[1])
+        return Shape(name, f"{count:,} graphs of 9-25 nodes", lambda g: torch.randint(9, 26, (count,), generator=g))
     equal = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
     if equal is None:
         close = get_close_matches(name, SHAPES, n=1)
         guess = f"did you mean {close[0]!r}? Expected" if close else "expected"
         raise ValueError(
-            f"bench: unknown shape {name!r}; {guess} {', '.join(SHAPES)}, or equal graphs as in 8x2000 (8 of 2,000)."
+            f"bench: unknown shape {name!r}; {guess} {', '.join(SHAPES)}, equal graphs as in 8x2000 (8 of "
+            "2,000), or molecules-64."
         )
     graphs, nodes = int(equal[1]), int(equal[2])
     if graphs * nodes > MOST_NODES:
