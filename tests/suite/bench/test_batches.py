@@ -25,10 +25,6 @@ def test_a_molecule_is_a_chain() -> None:
 def test_every_width_and_number_of_threads_is_a_row(monkeypatch) -> None:
     monkeypatch.setattr("mooring.suite.bench.batches.WIDTHS", (8, 16))
     rows = compare_batches(["molecules-3"], ["slots, FiLM", "plain padded"], Setting(dim=8, slots=2, heads=2), 1)
-    assert [(row["graphs"], row["width"], row["threads"]) for row in rows] == [
-        (3, 8, 1),
-        (3, 16, 1),
-        (3, 8, 2),
-        (3, 16, 2),
-    ]
+    found = [(row["graphs"], row["width"], row["threads"]) for row in rows]
+    assert found == [(3, 8, 1), (3, 16, 1), (3, 8, 2), (3, 16, 2)]
     assert all(row["plain padded_over_slots"] > 0 for row in rows)

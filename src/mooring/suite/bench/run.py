@@ -65,8 +65,8 @@ def bench(
         repeats: rounds, of two calls each; the minimum is reported.
         console: where the table goes.
         sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
-            width; ``batches`` compares ordinary batches of molecules at two widths and with one and two threads; ``zoo``
-            compares all its modules.
+            width; ``batches`` compares ordinary batches of molecules at two widths, with one thread and with two;
+            ``zoo`` compares all its modules.
         peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
             those that suit the sweep.
         sizes: numbers of nodes of that sweep.
