@@ -7,7 +7,7 @@ import pytest
 
 from support import ROOT
 
-SUITE = ("filelock", "jinja2", "lightning", "matplotlib", "rich", "safetensors", "typer")
+SUITE = ("filelock", "jinja2", "lightning", "matplotlib", "rich", "safetensors", "torchmetrics", "typer")
 
 BLOCK = f"""
 import sys
@@ -27,12 +27,13 @@ sys.meta_path.insert(0, Blocked())
 CORE = """
 import torch
 import mooring
-from mooring import audit, nn, ops, theory, zoo
+from mooring import audit, models, nn, ops, theory, zoo
 
 x, batch = torch.randn(7, 16), torch.tensor([0, 0, 0, 2, 2, 2, 2])
 mooring.SlotVirtualNode(16, slots=3)(x, batch).sum().backward()
 ops.write(torch.randn(3, 1, 16), x.unsqueeze(1), x.unsqueeze(1), ops.plan(batch))
 assert zoo.build("gmt", zoo.MemorySpec(channels=16, slots=3))(x, batch).shape == x.shape
+assert models.GNN(16, 16, 1, conv="GCNConv")(x, torch.tensor([[0], [1]]), batch=batch).shape == (3, 1)
 assert "replication" in audit.audit(mooring.SlotAggregation(16, 3), channels=16, trials=1).render()
 assert theory.verify(["prop:mass"], 0).passed
 print("the core is enough")

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring import audit, nn, ops, theory, zoo
+    from mooring import audit, models, nn, ops, theory, zoo
     from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
     from mooring.ops.checks import checks
 
@@ -25,6 +25,7 @@ __all__ = [
     "VirtualNode",
     "audit",
     "checks",
+    "models",
     "nn",
     "ops",
     "theory",

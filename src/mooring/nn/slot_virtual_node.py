@@ -186,7 +186,7 @@ class SlotVirtualNode(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
         Args:
@@ -200,7 +200,8 @@ class SlotVirtualNode(nn.Module):
             num_graphs: number of graphs, needed when the last ones are empty.
             memory: the :class:`SlotMemory` of an earlier layer with as many slots, to go on from: its slots take the
                 place of the learned ones, as queries (unless slots have addresses) and in the residual.
-            return_state: also return the :class:`SlotMemory` of this pass.
+            return_state: also return the :class:`SlotMemory` of this pass; ``"slots"`` leaves out the weights of write
+                and read, which cost as much again and which the next layer has no use for.
         """
         plan = check_input(
             self,
@@ -239,6 +240,8 @@ class SlotVirtualNode(nn.Module):
         out = self._read_and_integrate(x, slots, plan, address, reads)
         if not return_state:
             return out
+        if return_state == "slots":
+            return out, SlotMemory(state, slots)
         return out, self._inspect(x, plan, address, writes, reads, log_weight, carried, state, slots)
 
     def _carried(self, memory: SlotMemory, plan: Plan) -> Tensor:

@@ -85,11 +85,15 @@ def run(
     workers: Annotated[int | None, typer.Option(help="Runs at a time; the number of cores by default.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of real data; MOORING_DATA or data.")] = None,
 ) -> None:
     """Train; a killed run goes on where it stopped, a finished one is not run again.
 
     package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
     """
+    if data_dir is not None:
+        # By the environment, which workers share, and not by the config: a record has no use for a path.
+        os.environ["MOORING_DATA"] = str(data_dir.absolute())
     try:
         from mooring import zoo
         from mooring.suite.report import tables_text

@@ -22,7 +22,7 @@ from mooring.zoo import gin as _gin  # noqa: F401
 # isort: on
 from mooring.nn import MemoryOptions, MemorySpec
 from mooring.zoo.base import GlobalModule, Rows, SlotRival
-from mooring.zoo.matched import count, matched, size
+from mooring.zoo.matched import count, filled, matched, size
 from mooring.zoo.registry import Entry, build, entry, names, register, takes_spec
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "build",
     "count",
     "entry",
+    "filled",
     "matched",
     "names",
     "register",

@@ -104,8 +104,18 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
     if size(name, spec) > budget:
         spec = replace(spec, hidden_channels=_largest_hidden(name, spec, budget))
     module = build(name, spec)
-    if module is None:
-        return None
+    return None if module is None else filled(module, spec, budget)
+
+
+def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn.Module:
+    """A module that is built, with a residual MLP on its targets if it is more than 5 % under the budget.
+
+    Args:
+        module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
+        spec: widths; ``init_std`` is the MLP's.
+        budget: as in :func:`matched`.
+    """
+    budget = size(REFERENCE, spec) if budget is None else budget
     missing = budget - count(module)
     hidden = round((missing - spec.channels) / (2 * spec.channels + 1))
     if missing <= CLOSE * budget or hidden < 1:

@@ -32,6 +32,8 @@ class SlotSoftmaxWrite(SlotWrite):
         self.folded = False
 
     def score_parts(self, x: Tensor, address: Tensor | None, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if slots is not None and self.addresses is None:
+            raise ValueError("gmt: takes no memory of the layer before. Build the model with carry=False.")
         query, key = super().score_parts(x, address, slots)
         return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # figures need matplotlib, tables do not
     from mooring.suite.report.drawing import Picture
 
 # In the order of their chapters.
-FOLDERS = ("two_radius", "motifs", "linksets", "report")
+FOLDERS = ("two_radius", "motifs", "linksets", "real", "report")
 Kind = Literal["table", "figure"]
 Options = Mapping[str, str]
 Build = TypeVar("Build", bound=Callable[..., Any])

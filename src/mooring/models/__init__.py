@@ -1,0 +1,23 @@
+"""A ready graph neural network with a place for a global memory, and the parts it is made of."""
+
+from mooring.models.adjacency import Adjacency
+from mooring.models.encoders import ATOMS, BONDS, AtomEncoder, BondEncoder, CategoryEncoder, PositionEncoder
+from mooring.models.gnn import GNN
+from mooring.models.layers import GatedGCN, Layer
+from mooring.models.ogb_virtual_node import OGBVirtualNode
+from mooring.models.readout import Readout
+
+__all__ = [
+    "ATOMS",
+    "BONDS",
+    "GNN",
+    "Adjacency",
+    "AtomEncoder",
+    "BondEncoder",
+    "CategoryEncoder",
+    "GatedGCN",
+    "Layer",
+    "OGBVirtualNode",
+    "PositionEncoder",
+    "Readout",
+]

@@ -1,0 +1,136 @@
+"""What stands in a data set -> vectors of a network's width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mooring.ops.checks import check_count
+
+#: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
+#: radical electrons, hybridisation, aromatic, in a ring.
+ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+#: The same for its three bond features: type, stereo, conjugated.
+BONDS = (5, 6, 2)
+
+
+class CategoryEncoder(nn.Module):
+    r"""Integer features -> the sum of one learned vector per feature, :math:`\sum_k E_k[x_k]`.
+
+    All tables lie in one, so that a row costs one lookup whatever the number of features.
+
+    Args:
+        sizes: number of values of each feature.
+        channels: width of the vectors.
+
+    Shapes: x ``[rows, features]`` -> ``[rows, channels]``.
+
+    >>> CategoryEncoder((3, 2), 8)(torch.tensor([[2, 1], [0, 0]])).shape
+    torch.Size([2, 8])
+    """
+
+    start: Tensor
+    size: Tensor
+
+    def __init__(self, sizes: Sequence[int], channels: int) -> None:
+        super().__init__()
+        who = type(self).__name__
+        self.sizes = tuple(check_count(who, "sizes", size) for size in sizes)
+        self.channels = check_count(who, "channels", channels)
+        size = torch.tensor(self.sizes)
+        self.register_buffer("size", size, persistent=False)
+        self.register_buffer("start", size.cumsum(0) - size, persistent=False)
+        self.weight = nn.Parameter(torch.empty(sum(self.sizes), channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=len(self.sizes) ** -0.5)
+
+    def forward(self, x: Int[Tensor, "rows features"]) -> Float[Tensor, "rows channels"]:
+        self._check(x)
+        return nn.functional.embedding_bag(x.long() + self.start, self.weight, mode="sum")
+
+    def _check(self, x: Tensor) -> None:
+        who, features = type(self).__name__, len(self.sizes)
+        if x.dim() != 2 or x.size(1) != features:
+            raise ValueError(
+                f"{who}: x has shape {tuple(x.shape)} but [rows, {features}] was expected, one column per feature. "
+                "For a single feature pass x.unsqueeze(1)."
+            )
+        if x.is_floating_point():
+            raise TypeError(f"{who}: x is {x.dtype} but whole numbers were expected. Use a Linear for real features.")
+        if torch.compiler.is_compiling():
+            return
+        # A value too large would be read from the table of the next feature.
+        wrong = (x < 0) | (x >= self.size)
+        if bool(wrong.any()):
+            row, column = wrong.nonzero()[0].tolist()
+            raise ValueError(
+                f"{who}: feature {column} is {int(x[row, column])} in row {row} but a value from 0 to "
+                f"{self.sizes[column] - 1} was expected. Build it with the sizes of your data."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.sizes))} -> {self.channels})"
+
+
+class AtomEncoder(CategoryEncoder):
+    """OGB's nine atom features -> vectors.
+
+    >>> AtomEncoder(8)(torch.zeros(3, 9, dtype=torch.long)).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(ATOMS, channels)
+
+
+class BondEncoder(CategoryEncoder):
+    """OGB's three bond features -> vectors.
+
+    >>> BondEncoder(8)(torch.zeros(4, 3, dtype=torch.long)).shape
+    torch.Size([4, 8])
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(BONDS, channels)
+
+
+class PositionEncoder(nn.Module):
+    r"""An encoding by PyG's transforms -> vectors to add to the nodes' own.
+
+    ``AddRandomWalkPE`` and ``AddLaplacianEigenvectorPE`` write the encoding into the data; here it is normalised over
+    the batch and mapped by one linear layer.
+
+    Args:
+        in_channels: steps of the walk, or number of eigenvectors.
+        channels: width of the vectors.
+        flip: in training, flip the sign of every column at random, since that of an eigenvector means nothing.
+
+    Shapes: pe ``[nodes, in_channels]`` -> ``[nodes, channels]``.
+
+    >>> PositionEncoder(4, 8)(torch.rand(5, 4)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(self, in_channels: int, channels: int, *, flip: bool = False) -> None:
+        super().__init__()
+        who = type(self).__name__
+        self.in_channels = check_count(who, "in_channels", in_channels)
+        self.flip = flip
+        self.norm = nn.BatchNorm1d(in_channels)
+        self.lin = nn.Linear(in_channels, channels)
+
+    def reset_parameters(self) -> None:
+        self.norm.reset_parameters()
+        self.lin.reset_parameters()
+
+    def forward(self, pe: Float[Tensor, "nodes in_channels"]) -> Float[Tensor, "nodes channels"]:
+        if self.flip:
+            # Eigenvectors are normalised already, and a mean would not survive the flips.
+            signs = torch.randint(0, 2, (self.in_channels,), device=pe.device) * 2 - 1 if self.training else 1
+            return self.lin(pe * signs)
+        return self.lin(self.norm(pe))

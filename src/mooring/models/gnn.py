@@ -1,0 +1,240 @@
+"""Encoders, local layers with a memory behind some of them, a readout and a head."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
+
+from mooring import ops
+from mooring.models.encoders import PositionEncoder
+from mooring.models.layers import Conv, Layer, Norm
+from mooring.models.readout import Readout, ReadoutName, log_size
+from mooring.nn import SlotMemory
+from mooring.nn.checks import check_choice, check_share
+from mooring.ops import Plan
+from mooring.ops.checks import check_count, described
+
+LogSize = Literal["nodes", "head"]
+
+
+class GNN(nn.Module):
+    r"""Graphs -> one vector per graph, or per node: encode, then layer by layer pass messages and use the memory.
+
+    .. math::
+        h^{(0)} = \operatorname{encode}(x), \qquad
+        h^{(l+1)} = \operatorname{memory}_l(\operatorname{layer}_l(h^{(l)})), \qquad
+        y = \operatorname{MLP}(\operatorname{readout}(h^{(L)}))
+
+    Every part is a small module that can be copied out: :class:`~mooring.models.AtomEncoder`,
+    :class:`~mooring.models.Layer`, :class:`~mooring.models.Readout`.
+
+    Args:
+        encoder: width of the node features, which are then mapped linearly; or a module that makes vectors of
+            ``channels``, e.g. ``AtomEncoder(channels)``.
+        channels: width of the network.
+        out_channels: width of the result.
+        layers: number of local layers.
+        edge_encoder: the same for edge features; None where there are none.
+        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. The head drops as much.
+        position: width of an encoding of the nodes' places by PyG's ``AddRandomWalkPE`` or
+            ``AddLaplacianEigenvectorPE``, or a module that maps it to ``channels``.
+        memory: a function of the width that builds a virtual node, called for each place; a module, then shared by all
+            places; or None. Anything with the forward of :class:`~mooring.nn.SlotVirtualNode` will do.
+        memory_after: numbers of the layers, from 0, that a memory follows; all but the last if None.
+        carry: hand the memory's slots from place to place; None does so where the module is made for it, as
+            :class:`~mooring.models.OGBVirtualNode` is.
+        readout: see :class:`~mooring.models.Readout`; None predicts for each node.
+        log_size: show the logarithm of a graph's number of nodes to all its ``"nodes"`` at the start, or to the
+            ``"head"``; a control for memories that may do no more than that.
+        typical_size: a usual number of nodes per graph, which sums and sizes are measured in.
+
+    Shapes: x ``[nodes, features]``, edge_index ``[2, edges]`` -> ``[graphs, out_channels]``, or
+    ``[nodes, out_channels]`` without a readout.
+
+    >>> from functools import partial
+    >>> from mooring import SlotVirtualNode
+    >>> model = GNN(5, 16, 1, layers=3, conv="GCNConv", memory=partial(SlotVirtualNode, slots=4))
+    >>> model(torch.randn(3, 5), torch.tensor([[0, 1], [1, 0]]), batch=torch.tensor([0, 0, 1])).shape
+    torch.Size([2, 1])
+    """
+
+    def __init__(
+        self,
+        encoder: int | nn.Module,
+        channels: int,
+        out_channels: int,
+        layers: int = 5,
+        *,
+        edge_encoder: int | nn.Module | None = None,
+        conv: Conv = "GINEConv",
+        norm: Norm | None = "batch",
+        dropout: float = 0.0,
+        residual: bool = True,
+        position: int | nn.Module | None = None,
+        memory: Callable[[int], nn.Module | None] | nn.Module | None = None,
+        memory_after: Iterable[int] | None = None,
+        carry: bool | None = None,
+        readout: ReadoutName | nn.Module | None = "mean",
+        log_size: LogSize | None = None,
+        typical_size: float = 1.0,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        for name, count in (("channels", channels), ("out_channels", out_channels), ("layers", layers)):
+            check_count(who, name, count)
+        check_share(who, "dropout", dropout)
+        if log_size is not None:
+            check_choice(who, "log_size", log_size, get_args(LogSize), "None")
+        if log_size == "head" and readout is None:
+            raise ValueError(f"{who}: log_size='head' needs a readout. Pass log_size='nodes', or a readout.")
+        self.channels = channels
+        self.log_size = log_size
+        self.typical_size = typical_size
+        self.encoder: Any = _encoder(who, "encoder", encoder, channels)
+        self.edge_encoder: Any = None if edge_encoder is None else _encoder(who, "edge_encoder", edge_encoder, channels)
+        self.position: Any = PositionEncoder(position, channels) if isinstance(position, int) else position
+        self.size_encoder = nn.Linear(1, channels) if log_size == "nodes" else None
+        options: dict[str, Any] = {"norm": norm, "dropout": dropout, "residual": residual}
+        self.layers = nn.ModuleList(Layer(channels, conv, **options) for _ in range(layers))
+        self.memory: Any = nn.ModuleDict(_memories(who, memory, _places(who, memory_after, layers), channels))
+        self.carry = _carry(who, carry, list(self.memory.values()))
+        self.readout = None if readout is None else Readout(channels, readout, typical_size=typical_size)
+        width = channels if self.readout is None else self.readout.out_channels
+        self.head = nn.Sequential(
+            nn.Linear(width + (log_size == "head"), channels),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(channels, out_channels),
+        )
+
+    def reset_parameters(self) -> None:
+        parts = (self.encoder, self.edge_encoder, self.position, self.size_encoder, self.readout, self.head)
+        for module in (*parts, *self.layers, *self.memory.values()):
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Plan | None = None,
+        *,
+        pe: Float[Tensor, "nodes width"] | None = None,
+        ptr: Tensor | None = None,
+        num_graphs: int | None = None,
+        plan: Plan | None = None,
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, dict[int, SlotMemory]]:
+        """
+        Args:
+            x, edge_attr: features as the encoders take them.
+            edge_index: as the layers take it; a sparse adjacency is fine where they take that.
+            batch, ptr, num_graphs, plan: the graph of each node, as in :class:`~mooring.nn.SlotVirtualNode`.
+            pe: the encoding of the nodes' places, with ``position``.
+            return_state: also return what each memory held, by the number of its layer.
+        """
+        self._check(edge_attr, pe)
+        plan = plan or (batch if isinstance(batch, Plan) else None)
+        if plan is None:
+            plan = ops.plan(batch, ptr=ptr, num_nodes=x.size(0), num_graphs=num_graphs)
+        h = self.encoder(x)
+        if self.position is not None:
+            h = h + self.position(pe)
+        size = None if self.log_size is None else log_size(plan, self.typical_size).to(h.dtype)
+        if self.size_encoder is not None:
+            h = h + self.size_encoder(size).index_select(0, plan.index)
+        edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        kept: dict[int, SlotMemory] = {}
+        carried: dict[str, Any] = {}
+        for number, layer in enumerate(self.layers):
+            h, edges = layer(h, edge_index, edges)
+            if str(number) not in self.memory:
+                continue
+            # Without the weights of the attention, which only a reader of the state looks at.
+            wanted = True if return_state else "slots" if self.carry else False
+            found = self.memory[str(number)](h, plan=plan, return_state=wanted, **carried)
+            h, state = found if isinstance(found, tuple) else (found, None)
+            kept[number] = state
+            carried = {"memory": state} if self.carry else {}
+        if self.readout is not None:
+            h = self.readout(h, plan)
+            h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]
+        out = self.head(h)
+        return (out, kept) if return_state else out
+
+    def _check(self, edge_attr: Tensor | None, pe: Tensor | None) -> None:
+        for name, module, value in (("edge_encoder", self.edge_encoder, edge_attr), ("position", self.position, pe)):
+            argument = "edge_attr" if name == "edge_encoder" else "pe"
+            if (module is None) != (value is None):
+                wrong = f"{argument} is missing" if value is None else f"got {argument} but no {name}"
+                raise ValueError(
+                    f"{type(self).__name__}: {wrong}. Pass {argument} exactly if it was built with {name}."
+                )
+
+    def __repr__(self) -> str:
+        memory = next(iter(self.memory.values()), None)
+        after = f" after {', '.join(self.memory)}" if memory is not None else ""
+        conv = type(self.layers[0].conv).__name__
+        return (
+            f"{type(self).__name__}({self.channels}, layers={len(self.layers)}, conv={conv}, memory={memory}{after}, "
+            f"readout={self.readout})"
+        )
+
+
+def _encoder(who: str, name: str, encoder: int | nn.Module, channels: int) -> nn.Module:
+    if isinstance(encoder, nn.Module):
+        return encoder
+    return nn.Linear(check_count(who, name, encoder), channels)
+
+
+def _places(who: str, memory_after: Iterable[int] | None, layers: int) -> list[int]:
+    if memory_after is None:
+        return list(range(max(layers - 1, 1)))
+    places = list(memory_after)
+    wrong = [place for place in places if not 0 <= place < layers]
+    if wrong or len(set(places)) < len(places):
+        raise ValueError(
+            f"{who}: memory_after is {places} but different numbers from 0 to {layers - 1} were expected, as there are "
+            f"{layers} layers."
+        )
+    return sorted(places)
+
+
+def _memories(
+    who: str, memory: Callable[[int], nn.Module | None] | nn.Module | None, places: list[int], channels: int
+) -> dict[str, nn.Module]:
+    if memory is not None and not callable(memory):
+        raise TypeError(
+            f"{who}: memory is {described(memory)} but a module or a function of the width was expected, e.g. "
+            "partial(SlotVirtualNode, slots=8)."
+        )
+    built = {}
+    for place in places if memory is not None else []:
+        one = memory if isinstance(memory, nn.Module) else memory(channels)  # type: ignore[misc]
+        if one is not None:
+            built[str(place)] = one
+    return built
+
+
+def _carry(who: str, carry: bool | None, memories: list[nn.Module]) -> bool:
+    if carry is None:
+        return any(getattr(_inner(module), "carries", False) for module in memories)
+    lost = [module for module in memories if "memory" not in inspect.signature(_inner(module).forward).parameters]
+    if carry and lost:
+        raise ValueError(
+            f"{who}: carry=True but {type(_inner(lost[0])).__name__} takes no memory of the layer before. Pass "
+            "carry=False."
+        )
+    return carry
+
+
+def _inner(module: nn.Module) -> nn.Module:
+    """What a wrapper such as the zoo's ``WithNodeMLP`` hands its arguments to."""
+    inner = getattr(module, "module", None)
+    return _inner(inner) if isinstance(inner, nn.Module) else module

@@ -1,0 +1,175 @@
+"""One local layer: a convolution by its PyG name, norm, activation, dropout and residual."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, SAGEConv
+from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
+
+from mooring.models.adjacency import Adjacency
+from mooring.nn.checks import check_choice, check_share
+from mooring.ops.checks import check_count, described
+
+Norm = Literal["batch", "layer"]
+NORMS = get_args(Norm)
+ConvName = Literal["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"]
+Conv = ConvName | Callable[[int], nn.Module]
+
+
+class GatedGCN(nn.Module):
+    r"""Nodes and edges -> nodes and edges: each edge learns how far it is open, channel by channel.
+
+    .. math::
+        \hat e_{ij} = C e_{ij} + D x_i + E x_j, \qquad
+        x_i' = A x_i + \frac{\sum_j \sigma(\hat e_{ij}) \odot B x_j}{\sum_j \sigma(\hat e_{ij}) + \epsilon}, \qquad
+        e_{ij}' = e_{ij} + \operatorname{ReLU}(\operatorname{norm}(\hat e_{ij}))
+
+    Paper: Bresson and Laurent 2017 (arXiv 1711.07553), with the edges of Dwivedi et al. 2020 (arXiv 2003.00982). PyG's
+    ``ResGatedGraphConv`` has neither the normalisation of the gates nor edges that change.
+
+    Args:
+        channels: width of nodes and edges, in and out.
+        norm: normalisation of the edges, as in :class:`Layer`.
+
+    Shapes: x ``[nodes, channels]``, edge_attr ``[edges, channels]`` or None -> the same two.
+
+    >>> x, edge_attr = GatedGCN(8)(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 8))
+    >>> x.shape, edge_attr.shape
+    (torch.Size([3, 8]), torch.Size([2, 8]))
+    """
+
+    def __init__(self, channels: int, norm: Norm | None = "batch") -> None:
+        super().__init__()
+        check_count(type(self).__name__, "channels", channels)
+        # A, B, D and E in one product over the nodes.
+        self.lin_node = nn.Linear(channels, 4 * channels)
+        self.lin_edge = nn.Linear(channels, channels, bias=False)
+        self.norm = _norm(type(self).__name__, norm, channels)
+
+    def reset_parameters(self) -> None:
+        for module in (self.lin_node, self.lin_edge, self.norm):
+            reset(module)
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        edge_index: Tensor,
+        edge_attr: Float[Tensor, "edges channels"] | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        source, target = edge_index
+        own, value, receiver, sender = self.lin_node(x).chunk(4, dim=1)
+        gate = receiver.index_select(0, target) + sender.index_select(0, source)
+        gate = gate if edge_attr is None else gate + self.lin_edge(edge_attr)
+        opened = gate.sigmoid()
+        total = scatter(opened * value.index_select(0, source), target, 0, x.size(0), reduce="sum")
+        share = total / (scatter(opened, target, 0, x.size(0), reduce="sum") + 1e-6)
+        edges = None if edge_attr is None else edge_attr + self.norm(gate).relu()
+        return own + share, edges
+
+
+def _mlp(channels: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(channels, 2 * channels), nn.ReLU(), nn.Linear(2 * channels, channels))
+
+
+CONVS: Mapping[str, Callable[[int, Norm | None], nn.Module]] = {
+    "GINEConv": lambda channels, norm: GINEConv(_mlp(channels), train_eps=True),
+    "GINConv": lambda channels, norm: GINConv(_mlp(channels), train_eps=True),
+    "GatedGCN": GatedGCN,
+    "GCNConv": lambda channels, norm: GCNConv(channels, channels),
+    "SAGEConv": lambda channels, norm: SAGEConv(channels, channels),
+}
+
+
+class Layer(nn.Module):
+    r"""Graph -> graph: a convolution and what surrounds it.
+
+    .. math::
+        x' = x + \operatorname{dropout}(\operatorname{ReLU}(\operatorname{norm}(\operatorname{conv}(x))))
+
+    Args:
+        channels: width of nodes and edge features, in and out.
+        conv: ``"GINEConv"``, ``"GINConv"``, ``"GCNConv"``, ``"SAGEConv"`` of PyG, ``"GatedGCN"``, or a function of the
+            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``.
+        norm: ``"batch"``, as in OGB's models; ``"layer"``, which keeps a graph's output independent of its batch mates;
+            None.
+        dropout: on what the layer adds.
+        residual: add the layer's input.
+
+    ``GCNConv`` and ``SAGEConv`` have no use for edge features and leave them out; in place of ``edge_index`` they take
+    an :class:`~mooring.models.Adjacency` too.
+
+    >>> layer = Layer(8, "GCNConv", norm="layer")
+    >>> layer(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]))[0].shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        conv: Conv = "GINEConv",
+        *,
+        norm: Norm | None = "batch",
+        dropout: float = 0.0,
+        residual: bool = True,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_share(who, "dropout", dropout)
+        if isinstance(conv, nn.Module) or not (callable(conv) or isinstance(conv, str)):
+            raise TypeError(
+                f"{who}: conv is {described(conv)} but a name or a function of the width was expected, e.g. "
+                "lambda channels: GATConv(channels, channels)."
+            )
+        if isinstance(conv, str):
+            check_choice(who, "conv", conv, tuple(CONVS), "a function of the width")
+        self.conv: Any = CONVS[conv](channels, norm) if isinstance(conv, str) else conv(channels)
+        self.norm = _norm(who, norm, channels)
+        self.dropout = nn.Dropout(dropout)
+        self.residual = residual
+        self.sees_edges = "edge_attr" in inspect.signature(self.conv.forward).parameters
+
+    def reset_parameters(self) -> None:
+        reset(self.conv)
+        reset(self.norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        edge_index: Any,
+        edge_attr: Float[Tensor, "edges channels"] | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The nodes after the layer, and the edge features, which only ``GatedGCN`` changes."""
+        if isinstance(edge_index, Adjacency):
+            found: Any = self._multiplied(x, edge_index)
+        else:
+            found = self.conv(x, edge_index, edge_attr) if self.sees_edges else self.conv(x, edge_index)
+        h, edge_attr = found if isinstance(found, tuple) else (found, edge_attr)
+        h = self.dropout(torch.relu(self.norm(h)))
+        return (x + h if self.residual else h), edge_attr
+
+    def _multiplied(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        """What the convolution gives, its propagation replaced by a product."""
+        conv = self.conv
+        if type(conv) is SAGEConv:
+            return conv.lin_l(adjacency.mean(x)) + conv.lin_r(x)
+        if type(conv) is GCNConv:
+            return adjacency.symmetric(conv.lin(x)) + conv.bias
+        raise TypeError(
+            f"{type(self).__name__}: {type(conv).__name__} takes no Adjacency. Pass edge_index, or use 'SAGEConv' or "
+            "'GCNConv'."
+        )
+
+
+def _norm(who: str, norm: Norm | None, channels: int) -> nn.Module:
+    if norm is None:
+        return nn.Identity()
+    check_choice(who, "norm", norm, NORMS, "None")
+    return nn.BatchNorm1d(channels) if norm == "batch" else nn.LayerNorm(channels)

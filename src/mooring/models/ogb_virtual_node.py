@@ -1,0 +1,122 @@
+"""The virtual node as OGB's models have it: one state per graph that lives through the layers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mooring.nn import SlotMemory
+from mooring.nn.checks import check_choice, check_input, check_share
+from mooring.nn.part import readers, writers
+from mooring.nn.virtual_node import pooled_mean
+from mooring.ops import Plan
+from mooring.ops.checks import check_count
+
+OGBPool = Literal["sum", "mean"]
+OGBNorm = Literal["batch", "layer"]
+
+
+class OGBVirtualNode(nn.Module):
+    r"""Node features and the state of the layer before -> node features with the new state added, and that state.
+
+    .. math::
+        z_g' = \operatorname{dropout}(\operatorname{MLP}_2(z_g + \operatorname{pool}_{i \in g} h_i)), \qquad
+        h_i' = h_i + z_{g(i)}'
+
+    Paper: Gilmer et al. 2017; the MLP, its norms and the carried state are those of OGB's baselines (Hu et al. 2020,
+    arXiv 2005.00687).
+    Departs: the state pools the output of the layer it stands behind, where OGB's pools the input; so a state of zeros
+    before the first layer adds nothing and is left out.
+
+    Args:
+        channels: width of the node features, in and out.
+        pool: ``"sum"``, as OGB has it, or ``"mean"``.
+        norm: of the MLP. ``"batch"``, as OGB has it, needs two graphs or more in training and lets them see each other;
+            ``"layer"``; None.
+        dropout: on the state.
+        hidden_channels: hidden width of the MLP; twice channels if None, as in OGB.
+
+    Shapes: x ``[nodes, channels]`` -> ``[nodes, channels]``.
+
+    An empty graph pools to zero. Nodes left out have no influence, as in :class:`~mooring.nn.SlotVirtualNode`.
+
+    >>> OGBVirtualNode(8)(torch.randn(5, 8), torch.tensor([0, 0, 1, 1, 1])).shape
+    torch.Size([5, 8])
+    """
+
+    #: A model hands it the state of the layer before unless it is told not to.
+    carries = True
+
+    def __init__(
+        self,
+        channels: int,
+        pool: OGBPool = "sum",
+        *,
+        norm: OGBNorm | None = "batch",
+        dropout: float = 0.0,
+        hidden_channels: int | None = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_choice(who, "pool", pool, get_args(OGBPool))
+        check_share(who, "dropout", dropout)
+        hidden = 2 * channels if hidden_channels is None else check_count(who, "hidden_channels", hidden_channels)
+        self.channels = channels
+        self.pool = pool
+        self.norm = norm
+        self.dropout = dropout
+        widths = ((channels, hidden), (hidden, channels))
+        self.lins = nn.ModuleList(nn.Linear(*pair) for pair in widths)
+        self.norms = nn.ModuleList(self._norm(width) for _, width in widths)
+
+    def _norm(self, width: int) -> nn.Module:
+        if self.norm is None:
+            return nn.Identity()
+        check_choice(type(self).__name__, "norm", self.norm, get_args(OGBNorm), "None")
+        return nn.BatchNorm1d(width) if self.norm == "batch" else nn.LayerNorm(width)
+
+    def reset_parameters(self) -> None:
+        for module in (*self.lins, *self.norms):
+            if not isinstance(module, nn.Identity):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
+        *,
+        address: Tensor | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
+        log_weight: Float[Tensor, " nodes"] | None = None,
+        num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
+        memory: SlotMemory | None = None,
+        return_state: bool = False,
+    ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; one state has no use for ``address``."""
+        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
+        if self.training and self.norm == "batch" and plan.num_graphs == 1:
+            raise ValueError(
+                f"{type(self).__name__}: norm='batch' cannot train on a batch of one graph, whose state would "
+                "always be zero. Pass norm='layer', or more graphs per batch."
+            )
+        reads = readers(x, None, writers(sources, log_weight), targets)
+        mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
+        pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
+        state = pooled.to(x.dtype) if memory is None else pooled.to(x.dtype) + memory.slots.squeeze(1)
+        for lin, norm in zip(self.lins, self.norms, strict=True):
+            state = torch.relu(norm(lin(state)))
+        state = nn.functional.dropout(state, self.dropout, self.training)
+        out = x + (state if plan.batch is None else state.index_select(0, plan.batch))
+        out = out if reads is None else torch.where(reads.unsqueeze(-1), out, x)
+        return (out, SlotMemory(mean, state.unsqueeze(1))) if return_state else out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, pool={self.pool!r}, norm={self.norm!r})"

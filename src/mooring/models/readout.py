@@ -1,0 +1,92 @@
+"""Nodes of a graph -> one vector, and the number of nodes as a feature."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.nn.inits import reset
+
+from mooring.nn import SlotAggregation
+from mooring.nn.checks import check_choice, check_positive
+from mooring.ops import Plan
+from mooring.ops.checks import check_count
+
+ReadoutName = Literal["mean", "sum", "mean+sum", "slots"]
+READOUTS = get_args(ReadoutName)
+SLOTS = 8
+
+
+class Readout(nn.Module):
+    r"""Nodes -> one vector per graph.
+
+    .. math::
+        \frac1n \sum_i h_i, \qquad \frac1s \sum_i h_i, \qquad \text{both side by side, or slots}
+
+    The divisor :math:`s` of the sum is the same for all graphs, so counts survive it; at a typical number of nodes it
+    lets the sum start as large as the mean.
+
+    Args:
+        channels: width of the nodes.
+        kind: ``"mean"``, ``"sum"``, ``"mean+sum"``, ``"slots"`` (:class:`~mooring.nn.SlotAggregation` with 8 slots),
+            or an aggregation of your own from channels to channels.
+        typical_size: the divisor.
+
+    Shapes: x ``[nodes, channels]`` -> ``[graphs, out_channels]``. A graph without nodes gives zeros, or with slots what
+    an empty set gives.
+
+    >>> from mooring import ops
+    >>> Readout(8, "mean+sum")(torch.randn(3, 8), ops.plan(torch.tensor([0, 0, 1]))).shape
+    torch.Size([2, 16])
+    """
+
+    def __init__(self, channels: int, kind: ReadoutName | nn.Module = "mean", *, typical_size: float = 1.0) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_count(who, "channels", channels)
+        check_positive(who, "typical_size", typical_size)
+        self.typical_size = typical_size
+        self.kind = "own" if isinstance(kind, nn.Module) else kind
+        self.parts: Any = nn.ModuleDict()
+        if isinstance(kind, nn.Module):
+            self.parts["own"] = kind
+        else:
+            check_choice(who, "kind", kind, READOUTS, "an aggregation")
+            for name in kind.split("+"):
+                self.parts[name] = _aggregation(name, channels)
+        self.out_channels = len(self.parts) * channels
+
+    def reset_parameters(self) -> None:
+        for part in self.parts.values():
+            reset(part)
+
+    def forward(self, x: Float[Tensor, "nodes channels"], plan: Plan) -> Float[Tensor, "graphs out_channels"]:
+        found = []
+        for name, part in self.parts.items():
+            pooled = part(x, plan.index, dim_size=plan.num_graphs)
+            found.append(pooled / self.typical_size if name == "sum" else pooled)
+        return torch.cat(found, dim=1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kind})"
+
+
+def _aggregation(name: str, channels: int) -> nn.Module:
+    if name == "slots":
+        heads = max(heads for heads in (1, 2, 4) if channels % heads == 0)
+        return SlotAggregation(channels, SLOTS, heads)
+    return MeanAggregation() if name == "mean" else SumAggregation()
+
+
+def log_size(plan: Plan, typical_size: float) -> Float[Tensor, "graphs 1"]:
+    """Logarithm of the number of nodes of each graph over a typical one; that of one node where there are none.
+
+    >>> from mooring import ops
+    >>> log_size(ops.plan(torch.tensor([0, 0, 1])), 2.0)
+    tensor([[ 0.0000],
+            [-0.6931]])
+    """
+    return (plan.sizes.clamp(min=1).float() / typical_size).log().unsqueeze(1)

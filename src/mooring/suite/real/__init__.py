@@ -1,0 +1,19 @@
+"""Real graphs: molecules, peptides and large heterophilous graphs, with one model and any global module of the zoo."""
+
+from mooring.suite import lazy
+
+#: The tasks of this folder, and the module that registers each.
+TASKS = {"molecules": "molecules", "peptides": "molecules", "nodes": "nodes"}
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "GraphConfig": "molecules",
+        "MoleculeExperiment": "molecules",
+        "NodeConfig": "nodes",
+        "NodeExperiment": "nodes",
+        "PeptideExperiment": "molecules",
+        "RealConfig": "config",
+        "score": "metrics",
+    },
+)

@@ -1,0 +1,139 @@
+"""What every task on real graphs is configured with, and what its experiments share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from torch import nn
+
+from mooring.models import GNN
+from mooring.models.layers import ConvName
+from mooring.models.readout import ReadoutName
+from mooring.nn import MemoryOptions
+from mooring.suite.real.data.catalogue import RISING, Metric, Source
+from mooring.suite.real.memory import check_model, describe_model, memory_of
+from mooring.suite.train.config import OutOfRange
+from mooring.suite.train.experiment import Experiment
+from mooring.suite.train.memory import MemoryConfig
+from mooring.suite.train.schedule import warmup_then_cosine
+
+
+@dataclass(frozen=True)
+class RealConfig(MemoryConfig):
+    """As :class:`MemoryConfig`, and the network of :class:`mooring.models.GNN`.
+
+    Args:
+        steps_per_epoch: updates between two evaluations; 0 shows every training graph once.
+        dataset: which set.
+        channels, layers, conv, residual, memory_after, carry: as in :class:`mooring.models.GNN`.
+        norm: as there; ``"none"`` for none.
+        layer_dropout: its ``dropout``; the memory's own is called ``dropout``.
+        log_size: as there; ``"none"`` for none.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
+    """
+
+    steps_per_epoch: int = 0
+    learning_rate: float = 1e-3
+    dataset: str = "generated"
+    channels: int = 64
+    layers: int = 4
+    conv: ConvName = "GINEConv"
+    norm: Literal["batch", "layer", "none"] = "batch"
+    residual: bool = True
+    layer_dropout: float = 0.0
+    memory: MemoryOptions = MemoryOptions(slots=8, init_std=0.02)
+    memory_after: tuple[int, ...] | None = None
+    carry: bool | None = None
+    log_size: Literal["none", "nodes", "head"] = "none"
+    warmup_epochs: float = 2.0
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *(name for name in MemoryConfig.at_least_one if name != "steps_per_epoch"),
+        *("channels", "layers"),
+    )
+    not_negative: ClassVar[tuple[str, ...]] = (
+        *MemoryConfig.not_negative,
+        *("steps_per_epoch", "layer_dropout", "warmup_epochs"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layer_dropout >= 1:
+            raise OutOfRange(type(self).__name__, f"layer_dropout={self.layer_dropout}, expected a share below 1.")
+
+
+class RealExperiment(Experiment):
+    """A task on real graphs: one network, any memory, the official split and metric of the set."""
+
+    config: RealConfig
+
+    def __init__(self, config: RealConfig, model: str, seed: int) -> None:
+        check_model(model)
+        if config.steps_per_epoch == 0:
+            # The record says how many there were.
+            config = replace(config, steps_per_epoch=self.steps_of(config))
+        super().__init__(config, model, seed)
+        metric = self.metric
+        # What the class says is for those who ask before there is a set.
+        self.select = (metric, "max" if metric in RISING else "min")  # type: ignore[misc]
+
+    @classmethod
+    def steps_of(cls, config: Any) -> int:
+        """Updates that show every training graph once."""
+        raise NotImplementedError
+
+    @property
+    def metric(self) -> Metric:
+        """The official metric of the set."""
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        return describe_model(self.model)
+
+    def learning_rate_factor(self, epoch: int, step: int) -> float:
+        config = self.config
+        return warmup_then_cosine(
+            epoch,
+            step,
+            epochs=config.epochs,
+            steps_per_epoch=config.steps_per_epoch,
+            warmup_epochs=config.warmup_epochs,
+        )
+
+    def network(
+        self,
+        encoder: int | nn.Module,
+        targets: int,
+        *,
+        edge_encoder: nn.Module | None = None,
+        position: nn.Module | None = None,
+        readout: ReadoutName | nn.Module | None = None,
+        typical_size: float = 1.0,
+    ) -> GNN:
+        """The network of the config and the model, with the encoders of the set."""
+        config = self.config
+        return GNN(
+            encoder,
+            config.channels,
+            targets,
+            config.layers,
+            edge_encoder=edge_encoder,
+            position=position,
+            conv=config.conv,
+            norm=None if config.norm == "none" else config.norm,
+            dropout=config.layer_dropout,
+            residual=config.residual,
+            memory=memory_of(self.model, config.memory, one_graph=readout is None),
+            memory_after=config.memory_after,
+            carry=config.carry,
+            readout=readout,
+            log_size=None if config.log_size == "none" else config.log_size,
+            typical_size=typical_size,
+        )
+
+
+def known(config: RealConfig, task: str, sets: dict[str, Source]) -> None:
+    """Raise OutOfRange for a set that a task does not have."""
+    if config.dataset != "generated" and config.dataset not in sets:
+        raise OutOfRange(task, f"dataset={config.dataset!r}, expected one of {', '.join(sets)}.")

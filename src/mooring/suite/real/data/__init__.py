@@ -1,0 +1,23 @@
+"""Real graphs: which sets there are, the folder their files lie in, and batches of them."""
+
+from mooring.suite.real.data.catalogue import GRAPH_SETS, NODE_SETS, Source, source
+from mooring.suite.real.data.files import MissingData, data_folder, load_graphs, load_nodes
+from mooring.suite.real.data.generated import generated_graphs, generated_nodes
+from mooring.suite.real.data.packed import GraphBatch, GraphSet, NodeSet, collate
+
+__all__ = [
+    "GRAPH_SETS",
+    "NODE_SETS",
+    "GraphBatch",
+    "GraphSet",
+    "MissingData",
+    "NodeSet",
+    "Source",
+    "collate",
+    "data_folder",
+    "generated_graphs",
+    "generated_nodes",
+    "load_graphs",
+    "load_nodes",
+    "source",
+]

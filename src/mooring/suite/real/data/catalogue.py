@@ -1,0 +1,173 @@
+"""Every set: its file, its hash, its size, its metric, and who publishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mooring.named import suggest
+
+Metric = Literal["roc_auc", "average_precision", "rmse", "mae"]
+#: Metrics of which more is better.
+RISING: tuple[Metric, ...] = ("roc_auc", "average_precision")
+
+# OGB's integer features: nine of an atom, three of a bond.
+ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+BONDS = (5, 6, 2)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A published set.
+
+    Args:
+        name: what commands and records call it.
+        title: what it is.
+        file: its file in the offline format; empty where there is none and only the loader gives it.
+        sha256: the file's hash.
+        loader: who downloads it, as `package: name`, for :func:`mooring.suite.real.data.online.fetch`.
+        licence: as its publisher states it.
+        metric: the official one.
+        targets: numbers to predict per graph or node.
+        train: graphs, or nodes, to train on.
+        atoms, bonds: number of values of each integer feature; empty where features are real numbers.
+        features: number of real features.
+    """
+
+    name: str
+    title: str
+    file: str
+    sha256: str
+    loader: str
+    licence: str
+    metric: Metric
+    targets: int = 1
+    train: int = 0
+    atoms: tuple[int, ...] = ()
+    bonds: tuple[int, ...] = ()
+    features: int = 0
+
+    @property
+    def classifies(self) -> bool:
+        """Whether targets are 0 or 1."""
+        return self.metric in RISING
+
+
+def _molecules(name: str, title: str, sha256: str, metric: Metric, train: int) -> Source:
+    return Source(
+        name,
+        title,
+        f"ogbg_mol{name}.npz",
+        sha256,
+        f"ogb: ogbg-mol{name}",
+        "MIT",
+        metric,
+        train=train,
+        atoms=ATOMS,
+        bonds=BONDS,
+    )
+
+
+GRAPH_SETS: Mapping[str, Source] = {
+    one.name: one
+    for one in (
+        _molecules(
+            "bace",
+            "inhibition of an enzyme",
+            "616190f4ac18078cdb69a5384a23e01fd6dbac3eac4d17505a6512871da000b6",
+            "roc_auc",
+            1210,
+        ),
+        _molecules(
+            "esol",
+            "solubility in water",
+            "874fe0c33638b25475b92134912275241b07673fa00189ef210891ca2347cbc5",
+            "rmse",
+            902,
+        ),
+        _molecules(
+            "freesolv",
+            "hydration energy",
+            "225d60d13b8a4106e79749270a75feee0c112d212b2cafcddd4ab0f9c528e43b",
+            "rmse",
+            513,
+        ),
+        _molecules(
+            "lipo",
+            "lipophilicity",
+            "7394b576cfb5aaee371b63ff3cd2680006ad053e7ad9daae90cddd98a90cede9",
+            "rmse",
+            3360,
+        ),
+        _molecules(
+            "hiv",
+            "inhibition of HIV",
+            "0e529200bc51a443285c61f6a0f9b45dd6082ae3e7cfe6016dbd59657822a3d3",
+            "roc_auc",
+            32901,
+        ),
+        Source(
+            "zinc",
+            "constrained solubility, the 12,000 of the benchmark",
+            "",
+            "",
+            "pyg: ZINC",
+            "MIT",
+            "mae",
+            train=10000,
+            atoms=(28,),
+            bonds=(4,),
+        ),
+        Source(
+            "func",
+            "Peptides-func: ten functions of a peptide",
+            "peptides_func.npz",
+            "b3e50ecffdd81aaac4afa8c5967507a5183e0e2c73628534420af5030fab30a2",
+            "pyg: LRGBDataset Peptides-func",
+            "CC BY-NC 4.0",
+            "average_precision",
+            targets=10,
+            train=10873,
+            atoms=ATOMS,
+            bonds=BONDS,
+        ),
+    )
+}
+
+NODE_SETS: Mapping[str, Source] = {
+    one.name: one
+    for one in (
+        Source(
+            "minesweeper",
+            "a grid of 100 x 100 cells, which of them are mines",
+            "minesweeper.npz",
+            "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3",
+            "pyg: HeterophilousGraphDataset Minesweeper",
+            "MIT",
+            "roc_auc",
+            train=5000,
+            features=7,
+        ),
+        Source(
+            "tolokers",
+            "workers of a crowd who met in a task, which of them were banned",
+            "tolokers.npz",
+            "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667",
+            "pyg: HeterophilousGraphDataset Tolokers",
+            "MIT",
+            "roc_auc",
+            train=5879,
+            features=10,
+        ),
+    )
+}
+
+
+def source(name: str) -> Source:
+    """The set of this name, with a suggestion when there is none."""
+    known = {**GRAPH_SETS, **NODE_SETS}
+    if name not in known:
+        meant = suggest(name, known, f"there are {', '.join(known)}.")
+        raise ValueError(f"data: unknown set {name!r}; {meant}")
+    return known[name]

@@ -1,0 +1,50 @@
+"""Learning curves on real graphs, so that nobody is judged by a run that was still learning."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from mooring.suite.real.tables import METRICS, TASKS, choose
+from mooring.suite.records import Records
+from mooring.suite.report.drawing import colours, end_labels, figure, panel
+from mooring.suite.report.groups import Group
+
+
+def curves(records: Records, task: str, preset: str) -> list[Figure]:
+    """Validation score over epochs, the mean over seeds; one panel per set."""
+    found = choose(records.runs(task, preset))
+    inks = colours(item.group.model for item in found)
+    panels = []
+    for dataset in dict.fromkeys(item.dataset for item in found):
+        items = [item for item in found if item.dataset == dataset]
+        name, scale, _ = METRICS[items[0].metric]
+        drawn, axes = panel(dataset, "epoch", f"validation {name}")
+        labels = []
+        for item in items:
+            epochs, means = mean_curve(item.group, item.metric)
+            ink = inks[item.group.model]
+            axes.plot(epochs, [scale * mean for mean in means], color=ink, lw=1.3)
+            labels.append((scale * means[-1], item.group.short, ink))
+        axes.margins(x=0.01)
+        end_labels(axes, labels)
+        panels.append(drawn)
+    return panels
+
+
+def mean_curve(group: Group, metric: str) -> tuple[list[int], list[float]]:
+    """Epochs that all seeds reached, and the mean over seeds at each."""
+    by_run = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in group.runs]
+    shared = sorted(set.intersection(*(set(run) for run in by_run)))
+    if not shared:
+        raise group.first.error("field 'metrics.epochs' is empty.")
+    return shared, [sum(run[epoch] for run in by_run) / len(by_run) for epoch in shared]
+
+
+def _register(task: str) -> None:
+    @figure(f"{task}-curves", task=task)
+    def draw(records: Records, preset: str) -> list[Figure]:
+        return curves(records, task, preset)
+
+
+for _task in TASKS:
+    _register(_task)

@@ -1,0 +1,131 @@
+"""Nodes of one large heterophilous graph as an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from mooring import ops
+from mooring.models import Adjacency
+from mooring.models.layers import ConvName
+from mooring.nn import MemoryOptions
+from mooring.suite.real.config import RealConfig, RealExperiment, known
+from mooring.suite.real.data import NODE_SETS, NodeSet, data_folder, generated_nodes, load_nodes
+from mooring.suite.real.data.catalogue import Metric
+from mooring.suite.real.data.packed import Split
+from mooring.suite.real.metrics import loss_of, score
+from mooring.suite.train.experiment import TrainConfig, register_experiment
+
+# Of these, Adjacency makes products; the others send a message along every edge.
+MULTIPLIED = ("SAGEConv", "GCNConv")
+
+
+@dataclass(frozen=True)
+class NodeConfig(RealConfig):
+    """As :class:`RealConfig`, for one graph; every update sees all of it."""
+
+    steps_per_epoch: int = 10
+    conv: ConvName = "SAGEConv"
+    norm: Literal["batch", "layer", "none"] = "layer"
+    log_size: Literal["none", "nodes", "head"] = "none"
+
+    at_least_one: ClassVar[tuple[str, ...]] = (*RealConfig.at_least_one, "steps_per_epoch")
+
+
+@dataclass(frozen=True, eq=False)
+class WholeGraph:
+    """One graph as tensors, with its plan: all updates share them."""
+
+    x: Tensor
+    edges: Any
+    y: Tensor
+    plan: ops.Plan
+
+    def inputs(self) -> dict[str, Any]:
+        """What :class:`mooring.models.GNN` is called with."""
+        return {"x": self.x, "edge_index": self.edges, "plan": self.plan}
+
+
+@register_experiment
+class NodeExperiment(RealExperiment):
+    """Which nodes of a graph belong to a class; seed s has the official split number s modulo their number."""
+
+    name: ClassVar[str] = "nodes"
+    config_type: ClassVar[type[TrainConfig]] = NodeConfig
+    presets: ClassVar[Mapping[str, TrainConfig]] = {
+        "tiny": NodeConfig(
+            epochs=2,
+            steps_per_epoch=3,
+            channels=16,
+            layers=2,
+            memory_after=(0, 1),
+            memory=MemoryOptions(slots=3, heads=2, init_std=0.02),
+        ),
+        "quick": NodeConfig(epochs=12, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
+        "full": NodeConfig(epochs=60, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
+    }
+    # Dense attention over ten thousand nodes has a hundred million weights per head and layer; Performer is linear.
+    models: ClassVar[tuple[str, ...]] = (
+        *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "cross-attn", "anchored", "lse", "gmt", "performer", "exphormer"),
+    )
+    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("roc_auc", "max")
+    config: NodeConfig
+
+    def __init__(self, config: NodeConfig, model: str, seed: int) -> None:
+        known(config, self.name, dict(NODE_SETS))
+        super().__init__(config, model, seed)
+
+    @property
+    def metric(self) -> Metric:
+        return "roc_auc"
+
+    def nodes(self) -> NodeSet:
+        """The set."""
+        return generated_nodes() if self.config.dataset == "generated" else load_nodes(self.config.dataset)
+
+    def mask(self, split: Split) -> Tensor:
+        """The nodes of a split, in the official split of this seed."""
+        nodes = self.nodes()
+        return torch.from_numpy(nodes.masks[split][self.seed % nodes.num_splits])
+
+    def build(self) -> nn.Module:
+        return self.network(self.nodes().x.shape[1], 1)
+
+    def train_batch(self, epoch: int, step: int) -> WholeGraph:
+        config = self.config
+        return _whole(config.dataset, config.conv in MULTIPLIED, data_folder())
+
+    def loss(self, net: nn.Module, batch: WholeGraph, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        train = self.mask("train")
+        return loss_of(True, net(**batch.inputs())[train], batch.y[train]), {}
+
+    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
+        return {"roc_auc": self._scores(net)["valid"]}
+
+    def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
+        nodes = self.nodes()
+        split = self.seed % nodes.num_splits
+        found = {"name": nodes.name, "sha256": nodes.sha256, "split": split}
+        return {"test/roc_auc": self._scores(net)["test"]}, {"data": found, "metric": self.metric}
+
+    def _scores(self, net: nn.Module) -> dict[str, float]:
+        batch = self.train_batch(0, 0)
+        logits = net(**batch.inputs())
+        splits: tuple[Split, ...] = ("valid", "test")
+        return {split: score("roc_auc", logits[self.mask(split)], batch.y[self.mask(split)]) for split in splits}
+
+
+@lru_cache(maxsize=2)
+def _whole(dataset: str, multiplied: bool, folder: Path) -> WholeGraph:
+    nodes = generated_nodes() if dataset == "generated" else load_nodes(dataset, folder)
+    x, y = torch.from_numpy(nodes.x), torch.from_numpy(nodes.y).unsqueeze(1)
+    once = torch.from_numpy(nodes.edge.T.copy())
+    edges: Any = torch.cat([once, once.flip(0)], dim=1)
+    edges = Adjacency(edges, len(x)) if multiplied else edges
+    return WholeGraph(x, edges, y, ops.plan(num_nodes=len(x)))

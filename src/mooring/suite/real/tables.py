@@ -1,0 +1,141 @@
+"""Tables of real graphs: every memory on every set, beside no memory and beside what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mooring.suite.real.published import PUBLISHED
+from mooring.suite.records import Record, Records
+from mooring.suite.report.groups import Group, group, interval
+from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.stats import Estimate, estimate, paired_difference, show
+from mooring.table import ABSENT, Column
+
+TASKS = ("molecules", "peptides", "nodes")
+# Name and scale of each metric, and whether more is better.
+METRICS = {
+    "roc_auc": ("ROC-AUC, %", 100.0, True),
+    "average_precision": ("AP, %", 100.0, True),
+    "rmse": ("RMSE", 1.0, False),
+    "mae": ("MAE", 1.0, False),
+}
+REFERENCE = "none"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The configuration of one model on one set that a table shows.
+
+    Args:
+        dataset, metric: of the set.
+        group: its runs.
+        searched: configurations of this model on this set that there are records of.
+    """
+
+    dataset: str
+    metric: str
+    group: Group
+    searched: int
+
+    @property
+    def test(self) -> Estimate:
+        return self.group.estimate("metrics", "final", f"test/{self.metric}")
+
+    @property
+    def validation(self) -> Estimate:
+        return self.group.estimate("metrics", "best", self.metric)
+
+    @property
+    def seconds(self) -> Estimate:
+        """Seconds per epoch, evaluation included."""
+        return estimate(
+            [run.number("wall_seconds") / max(len(run.parts("metrics", "epochs")), 1) for run in self.group.runs]
+        )
+
+
+def choose(runs: Sequence[Record]) -> list[Chosen]:
+    """For each set and model the configuration that was run at most seeds; of several, the best on validation.
+
+    A search runs many configurations at one seed and the best of them at more, so what is shown is what it found.
+    """
+    found: list[Chosen] = []
+    for dataset in dict.fromkeys(_dataset(run) for run in runs):
+        own = [run for run in runs if _dataset(run) == dataset]
+        metric = own[0].name("diagnostics", "metric")
+        sign = 1 if METRICS[metric][2] else -1
+        by_model: dict[str, list[Group]] = {}
+        for item in group(own):
+            by_model.setdefault(item.model, []).append(item)
+        for items in by_model.values():
+            best = max(items, key=lambda item: (len(item.runs), sign * item.estimate("metrics", "best", metric).mean))
+            found.append(Chosen(dataset, metric, best, len(items)))
+    return found
+
+
+def rows(records: Records, task: str, preset: str) -> Rows:
+    """One row per set and model."""
+    found = choose(records.runs(task, preset))
+    cells = []
+    for item in found:
+        title, scale, _ = METRICS[item.metric]
+        digits = 1 if scale == 100 else 3
+        reference = next((one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE), None)
+        score, model = PUBLISHED.get((item.dataset, item.group.model), (None, ABSENT))
+        cells.append(
+            (
+                f"{item.dataset}, {title}",
+                item.group.title,
+                show(item.test, scale, digits),
+                _gain(item, reference, scale, digits),
+                show(item.validation, scale, digits),
+                f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
+                ABSENT if reference is None else f"{item.seconds.mean / max(reference.seconds.mean, 1e-9):.2f}",
+                str(item.searched),
+                str(len(item.group.runs)),
+                ABSENT if score is None else f"{score:.{digits}f}",
+                model,
+            )
+        )
+    columns = (
+        Column("Set", left=True),
+        Column("Memory", left=True),
+        Column("Test"),
+        Column("Gain"),
+        Column("Validation"),
+        Column("Parameters, k"),
+        Column("Time"),
+        Column("Settings"),
+        Column("Seeds"),
+        Column("Score", group="published"),
+        Column("Model and budget", group="published", left=True, wide=True),
+    )
+    return Rows(columns, cells, interval=interval([item.group for item in found]))
+
+
+def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> str:
+    if reference is None or item is reference:
+        return ABSENT
+    name = f"test/{item.metric}"
+    ours, theirs = (one.group.by_seed("metrics", "final", name) for one in (item, reference))
+    if not ours.keys() & theirs.keys():
+        return ABSENT
+    better = scale if METRICS[item.metric][2] else -scale
+    found = paired_difference(
+        {seed: better * value for seed, value in ours.items()}, {seed: better * value for seed, value in theirs.items()}
+    )
+    return show(found, 1.0, digits, sign=True)
+
+
+def _dataset(run: Record) -> str:
+    return str(run.mapping("config").get("dataset", ""))
+
+
+def _register(task: str) -> None:
+    @table(task, task=task)
+    def build(records: Records, preset: str) -> Rows:
+        return rows(records, task, preset)
+
+
+for _task in TASKS:
+    _register(_task)
