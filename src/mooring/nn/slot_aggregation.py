@@ -17,12 +17,14 @@ from mooring.nn.checks import (
     check_share,
     check_width_or_none,
 )
+from mooring.nn.lazy import lazy_channels
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
 from mooring.ops.plan import make_plan
 
 
+@lazy_channels("write.lin_value.weight")
 class SlotAggregation(Aggregation):
     r"""Multisets -> vectors: write each set into slots, read all slots off through one linear map.
 
@@ -35,7 +37,7 @@ class SlotAggregation(Aggregation):
     Paper: ``thm:wlinjective``.
 
     Args:
-        channels: width of the elements.
+        channels: width of the elements; -1 takes that of the first input.
         slots, heads, anchored, temperature, mass, anchor_init, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
         mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
             range, ``"linear"`` and about a half.

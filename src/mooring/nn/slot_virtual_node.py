@@ -24,6 +24,7 @@ from mooring.nn.checks import (
     check_width_or_none,
 )
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
+from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_read import SlotRead
@@ -36,6 +37,7 @@ from mooring.ops.checks import check_count
 IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
 
+@lazy_channels("write.lin_value.weight")
 class SlotVirtualNode(nn.Module):
     r"""Node features -> node features updated through a global memory of addressable slots.
 
@@ -46,7 +48,7 @@ class SlotVirtualNode(nn.Module):
     (``eq:anchored``, ``app:protocol``) by default.
 
     Args:
-        channels: width of the node features, in and out.
+        channels: width of the node features, in and out; -1 takes that of the first input.
         slots: number :math:`M` of virtual states.
         heads: attention heads; they divide channels.
         anchored: give each slot and head a private anchor, so that the memory knows how much was written.
