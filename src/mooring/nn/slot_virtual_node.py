@@ -251,10 +251,11 @@ class SlotVirtualNode(nn.Module):
                 f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what "
                 "return_state=True gives."
             )
-        # A traced graph does not know the number of graphs.
-        if tuple(memory.slots.shape)[1:] != expected[1:] or (
-            not torch.compiler.is_compiling() and memory.slots.size(0) != plan.num_graphs
-        ):
+        # A traced graph does not know the number of graphs; it is told that there is one of them.
+        traced = torch.compiler.is_compiling()
+        if traced:
+            torch._check(memory.slots.size(0) == plan.num_graphs)
+        if tuple(memory.slots.shape)[1:] != expected[1:] or (not traced and memory.slots.size(0) != plan.num_graphs):
             raise ValueError(
                 f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
                 f"{list(expected)} was expected. Carry the memory of the same batch between layers of one size."
