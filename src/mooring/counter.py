@@ -10,16 +10,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-# Products that accumulate into their output have the formula of those that do not; torch's table leaves them out.
-IN_PLACE = {torch.ops.aten.addmm_: torch.ops.aten.addmm, torch.ops.aten.baddbmm_: torch.ops.aten.baddbmm}
+import mooring.ops  # noqa: F401  (its operators' formulas)
+
 EXPONENTIALS = ("exp", "exp_", "softmax", "_softmax")
 
 
 class OperationCounter(TorchDispatchMode):
     """Adds up the work of every operation that runs inside the block.
 
-    Our operators are opaque to torch's own ``FlopCounterMode``, which counts nothing inside them; this one steps into
-    their kernels.
+    torch's own ``FlopCounterMode`` knows our operators by formula (:mod:`mooring.ops.flops`) and counts products alone;
+    this one steps into their kernels and counts everything.
 
     Attributes:
         operations: arithmetic operations. Matrix products and fused attention count their multiplications and
@@ -48,9 +48,13 @@ class OperationCounter(TorchDispatchMode):
         if func.namespace == "mooring":
             with self:
                 return func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
+        with self:
+            parts = func.decompose(*args, **kwargs)  # inside our own kernels, matmul and the like arrive whole
+        if parts is not NotImplemented:
+            return parts
         out = func(*args, **kwargs)
         packet = func.overloadpacket
-        formula = flop_registry.get(IN_PLACE.get(packet, packet))
+        formula = flop_registry.get(packet)
         if formula is not None:
             self._count_products(int(formula(*args, **kwargs, out_val=out)))
         elif "scaled_dot_product" in func.name():

@@ -52,6 +52,34 @@ def left_out(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
     return out.masked_fill(~sources.unsqueeze(-1), 0.0)
 
 
+def looked_into(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    """Everything that return_state gives enters the output."""
+    out, memory = module(x, batch, return_state=True)
+    weights = [memory.anchor_weight, memory.write_weights, memory.read_weights]
+    inside = [one.square().sum() for one in (*memory.state, memory.slots, *weights) if one is not None]
+    return out + sum(inside)
+
+
+def sets_looked_into(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    out, memory = module(x, batch, return_state=True)
+    return out.mean(0) + memory.write_weights.square().sum() + memory.slots.mean((0, 1))
+
+
+class Carried(nn.Module):
+    """One memory through two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5) for _ in range(2))
+        self.layers[1].write.slot.requires_grad_(False)  # those of the layer before take their place
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        memory = None
+        for layer in self.layers:
+            x, memory = layer(x, batch, memory=memory, return_state=True)
+        return x
+
+
 # Tracing finds breaks and recompilation; two cases go through autograd too, where the ops meet their fake kernels, one
 # of them to the end: inductor, which lowers what it traced, without knowing the number of graphs.
 CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
@@ -68,6 +96,9 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
         left_out,
         "eager",
     ),
+    "SlotVirtualNode, looked into": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), looked_into, "eager"),
+    "SlotAggregation, looked into": (lambda: SlotAggregation(CHANNELS, 3, 2), sets_looked_into, "eager"),
+    "carried": (Carried, plain, "eager"),
     "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "eager"),
     "VirtualNode, max": (lambda: VirtualNode(CHANNELS, pool="max"), plain, "eager"),
     "SlotAggregation": (lambda: SlotAggregation(CHANNELS, 3, 2), plain, "eager"),
@@ -80,7 +111,8 @@ def gradients(module: nn.Module, call: Call, x: Tensor, batch: Tensor) -> list[T
     x = x.clone().requires_grad_()
     module.zero_grad()
     out = call(module, x, batch)
-    grads = torch.autograd.grad((out * torch.arange(CHANNELS)).square().sum(), [x, *module.parameters()])
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    grads = torch.autograd.grad((out * torch.arange(CHANNELS)).square().sum(), [x, *parameters])
     return [out.detach(), *grads]
 
 

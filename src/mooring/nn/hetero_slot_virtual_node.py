@@ -12,6 +12,7 @@ from torch_geometric.nn.inits import reset
 from mooring import ops
 from mooring.nn.checks import check_build, check_features
 from mooring.nn.integrate import SlotFiLM
+from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
@@ -23,6 +24,7 @@ from mooring.ops.plan import make_plan
 SHARED = "shared"
 
 
+@lazy_channels("parts.{}.integrate.lin_node.weight")
 class HeteroSlotVirtualNode(nn.Module):
     r"""Features of several node types -> the same, updated through one memory that all of them write and read.
 
@@ -37,9 +39,9 @@ class HeteroSlotVirtualNode(nn.Module):
 
     Args:
         channels: width of the features of each type, ``{type: channels}``, with projections for each type; or one
-            width, with projections that all types share.
+            width, with projections that all types share. A width of -1 is taken from the first input.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
-        memory_channels: width of the slots; if None, the largest width of any type.
+        memory_channels: width of the slots; if None, the largest width of any type, none of which may be -1.
         anchored, temperature, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
         update: further arguments of :class:`~mooring.nn.SlotUpdate`.
         hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.

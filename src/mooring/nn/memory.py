@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from mooring.ops import SlotState
@@ -44,3 +45,7 @@ class SlotMemory(NamedTuple):
         anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
         state = SlotState(*map(spread, self.state))
         return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)
+
+
+# Tensors and nothing else: torch.load may build them without being told to trust the file.
+torch.serialization.add_safe_globals([SlotMemory, SlotState])

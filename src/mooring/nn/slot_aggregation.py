@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
+from mooring import ops
 from mooring.nn.checks import (
     check_build,
     check_choice,
@@ -17,12 +18,15 @@ from mooring.nn.checks import (
     check_share,
     check_width_or_none,
 )
+from mooring.nn.lazy import lazy_channels
+from mooring.nn.memory import SlotMemory
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
 from mooring.ops.plan import make_plan
 
 
+@lazy_channels("write.lin_value.weight")
 class SlotAggregation(Aggregation):
     r"""Multisets -> vectors: write each set into slots, read all slots off through one linear map.
 
@@ -35,7 +39,7 @@ class SlotAggregation(Aggregation):
     Paper: ``thm:wlinjective``.
 
     Args:
-        channels: width of the elements.
+        channels: width of the elements; -1 takes that of the first input.
         slots, heads, anchored, temperature, mass, anchor_init, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
         mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
             range, ``"linear"`` and about a half.
@@ -113,7 +117,10 @@ class SlotAggregation(Aggregation):
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
-    ) -> Tensor:
+        return_state: bool = False,
+    ) -> Tensor | tuple[Tensor, SlotMemory]:
+        """Arguments as PyG has them; with ``return_state`` also the :class:`~mooring.nn.SlotMemory` of this pass, whose
+        ``write_weights`` are the attention of slots to elements."""
         self.assert_two_dimensional_input(x, dim)
         who = type(self).__name__
         check_features(self, self.channels, x)
@@ -125,10 +132,17 @@ class SlotAggregation(Aggregation):
         row_bytes = self.lin.out_features * x.element_size()
         checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
         if plan.occupied is not None:
-            return plan.occupied.spread(self.forward(x, plan.occupied.plan))
+            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state)
+            spread = plan.occupied.spread
+            return (spread(found[0]), found[1].of_graphs(spread)) if return_state else spread(found)
         state = self.write(x, plan)
-        memory = self.update(state, self.write.slot)
-        return self.lin(memory.flatten(1))
+        slots = self.update(state, self.write.slot)
+        out = self.lin(slots.flatten(1))
+        if not return_state:
+            return out
+        anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
+        weights = ops.write_weights(state, *self.write.score_parts(x, None), plan)
+        return out, SlotMemory(state, slots, anchor, weights)
 
     def __repr__(self) -> str:
         return (

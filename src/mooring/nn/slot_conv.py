@@ -10,6 +10,7 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
 from mooring.nn.checks import check_features, check_nodes, check_share
+from mooring.nn.lazy import UNKNOWN, lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
@@ -17,6 +18,7 @@ from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
 
 
+@lazy_channels("mlp.0.weight")
 class SlotConv(nn.Module):
     r"""Graph -> graph: message passing along the edges, then one pass through the slots, then a node MLP.
 
@@ -29,7 +31,7 @@ class SlotConv(nn.Module):
     padded, and LayerNorm in place of BatchNorm keeps a graph's output independent of its batch mates.
 
     Args:
-        channels: width of the node features, in and out.
+        channels: width of the node features, in and out; -1 takes that of the first input.
         conv: local layer from channels to channels, or None for the memory alone.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`; heads are 4 if None.
         dropout: on the local message and inside the MLP.
@@ -143,7 +145,7 @@ def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str
             "one. Pass either."
         )
     width = getattr(memory, "channels", channels)
-    if width != channels:
+    if width not in (channels, UNKNOWN):
         raise ValueError(
             f"{who}: memory has channels={width} but channels={channels}. Build both with the same channels."
         )

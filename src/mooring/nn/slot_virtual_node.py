@@ -24,6 +24,7 @@ from mooring.nn.checks import (
     check_width_or_none,
 )
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
+from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_read import SlotRead
@@ -36,6 +37,7 @@ from mooring.ops.checks import check_count
 IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
 
+@lazy_channels("write.lin_value.weight")
 class SlotVirtualNode(nn.Module):
     r"""Node features -> node features updated through a global memory of addressable slots.
 
@@ -46,7 +48,7 @@ class SlotVirtualNode(nn.Module):
     (``eq:anchored``, ``app:protocol``) by default.
 
     Args:
-        channels: width of the node features, in and out.
+        channels: width of the node features, in and out; -1 takes that of the first input.
         slots: number :math:`M` of virtual states.
         heads: attention heads; they divide channels.
         anchored: give each slot and head a private anchor, so that the memory knows how much was written.
@@ -252,10 +254,11 @@ class SlotVirtualNode(nn.Module):
                 f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what "
                 "return_state=True gives."
             )
-        # A traced graph does not know the number of graphs.
-        if tuple(memory.slots.shape)[1:] != expected[1:] or (
-            not torch.compiler.is_compiling() and memory.slots.size(0) != plan.num_graphs
-        ):
+        # A traced graph does not know the number of graphs; it is told that there is one of them.
+        traced = torch.compiler.is_compiling()
+        if traced:
+            torch._check(memory.slots.size(0) == plan.num_graphs)
+        if tuple(memory.slots.shape)[1:] != expected[1:] or (not traced and memory.slots.size(0) != plan.num_graphs):
             raise ValueError(
                 f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
                 f"{list(expected)} was expected. Carry the memory of the same batch between layers of one size."

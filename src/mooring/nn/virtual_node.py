@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_input
+from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
 from mooring.ops import Plan, SlotState
@@ -19,6 +20,7 @@ Pool = Literal["mean", "sum", "max"]
 POOLS = get_args(Pool)
 
 
+@lazy_channels("state")
 class VirtualNode(nn.Module):
     r"""Node features -> node features updated through one global state, broadcast identically.
 
@@ -31,7 +33,7 @@ class VirtualNode(nn.Module):
     alone, which is the reading of our Two-Radius table.
 
     Args:
-        channels: width of the node features, in and out.
+        channels: width of the node features, in and out; -1 takes that of the first input.
         pool: ``"mean"``; ``"sum"``, which counts, as OGB has it; ``"max"``.
         copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
             symmetry lemma), so they add nothing; kept to show it.

@@ -9,6 +9,7 @@ from mooring.ops.backend import current_backend, use_backend
 from mooring.ops.compete import compete
 from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
+from mooring.ops.flops import register as _register_flops
 from mooring.ops.heads import map_heads
 from mooring.ops.plan import Plan, plan
 from mooring.ops.read import read, read_weights
@@ -23,6 +24,8 @@ def __getattr__(name: str) -> object:
         return softplus_odds
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+
+_register_flops()
 
 __all__ = [
     "NodeChunk",

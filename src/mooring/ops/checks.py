@@ -26,7 +26,7 @@ def _count(index: Tensor) -> int:
     if not torch.compiler.is_exporting():
         return count_graphs(index)
     count = index.max().item() + 1
-    torch._check(count >= 0)
+    torch._check(count > 0)
     return cast(int, count)
 
 

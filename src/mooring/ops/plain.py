@@ -91,7 +91,8 @@ def read(
         grid = plan.grid
         context = grid.pick(_mix(grid.fill(queries, 0.0), key, value, groups))
     else:
-        own = key if _is_one(key.size(0)) else key.index_select(0, plan.index)
+        # Keys that all graphs share too: a traced graph may not know how many there are, and then must not ask.
+        own = key.expand(value.size(0), -1, -1, -1).index_select(0, plan.index)
         context = _mix(queries.unsqueeze(1), own, value.index_select(0, plan.index), groups).squeeze(1)
     if residual:
         context = context + queries
@@ -135,11 +136,6 @@ def is_padded(plan: Plan) -> bool:
     if not plan.is_concrete:
         return False
     return plan.num_graphs * plan.largest <= PLACES_PER_NODE * plan.num_nodes
-
-
-def _is_one(size: int) -> bool:
-    """Whether a size is known to be one; that of a traced graph may not be known, and then must not be asked for."""
-    return isinstance(size, int) and size == 1
 
 
 def _absent(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:

@@ -80,12 +80,12 @@ def read_weights(
     index: Int[Tensor, " nodes"] | Plan | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
     """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside."""
-    if key.dim() == 3:
-        key = key.unsqueeze(0)
-    query = query.expand(-1, key.size(2), -1)
-    if key.size(0) == 1:
-        return torch.einsum("nhd,mhd->nmh", query, key[0]).softmax(dim=1)
+    query = query.expand(-1, key.size(-2), -1)
     index = index.batch if isinstance(index, Plan) else index
+    # A traced graph may not know its number of graphs, and then must not ask.
+    one = key.dim() == 4 and (index is None or (not torch.compiler.is_compiling() and key.size(0) == 1))
+    if one or key.dim() == 3:
+        return torch.einsum("nhd,mhd->nmh", query, key[0] if one else key).softmax(dim=1)
     assert index is not None, "several graphs need an index"
     return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
 

@@ -165,7 +165,8 @@ def _check(
     plan = make_plan(
         "write", index, num_nodes=key.size(0), num_graphs=num_graphs, name="index", of="key", device=key.device
     )
-    if query.dim() == 4 and query.size(0) != plan.num_graphs:
+    # A traced graph does not know the number of graphs.
+    if query.dim() == 4 and not torch.compiler.is_compiling() and query.size(0) != plan.num_graphs:
         raise ValueError(
             f"write: query has {query.size(0)} graphs but the batch has {plan.num_graphs}. Pass one for each graph, or "
             "[slots, heads, dim] for all."

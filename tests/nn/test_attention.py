@@ -1,0 +1,115 @@
+"""Attention for those who look inside: from the aggregation, from the layer, and what PyG's AttentionExplainer sees."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.explain import AttentionExplainer, Explainer
+from torch_geometric.nn import GATConv, MessagePassing, SAGEConv
+
+from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
+from support import Ragged, assert_close
+
+from modules import CHANNELS, HEADS, SLOTS  # isort: skip
+
+BATCH = Ragged((5, 0, 7, 1), False, seed=1)
+EDGES = torch.tensor([[0, 1, 2, 4, 5, 3, 6], [1, 2, 0, 5, 6, 1, 5]])
+
+
+def aggregation(**kwargs: object) -> SlotAggregation:
+    return SlotAggregation(CHANNELS, SLOTS, HEADS, **kwargs).double()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_the_weights_of_an_aggregation_are_those_it_averages_with(anchored: bool) -> None:
+    aggr, x, index = aggregation(anchored=anchored), BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index()
+    out, inside = aggr(x, index, dim_size=4, return_state=True)
+    assert_close(out, aggr(x, index, dim_size=4))
+    weights = inside.write_weights
+    assert weights.shape == (BATCH.num_nodes, SLOTS, HEADS)
+    values = aggr.write.lin_value(x).unflatten(-1, (HEADS, -1))
+    for graph in (0, 2, 3):
+        own = index == graph
+        content = torch.einsum("nmh,nhd->mhd", weights[own], values[own])
+        assert_close(content, inside.state.content[graph])
+    assert (inside.anchor_weight is None) is not anchored
+    assert inside.slots.shape == (4, SLOTS, CHANNELS)
+    assert_close(aggr.lin(inside.slots.flatten(1)), out)
+
+
+def test_most_sets_empty() -> None:
+    aggr, x, index = aggregation(), BATCH.randn(BATCH.num_nodes, CHANNELS), 31 * BATCH.index()
+    out, inside = aggr(x, index, dim_size=101, return_state=True)
+    _, dense = aggr(x, BATCH.index(), dim_size=4, return_state=True)
+    assert out.shape == (101, CHANNELS)
+    assert_close(inside.write_weights, dense.write_weights)
+    assert_close(inside.slots[[0, 31, 62, 93]], dense.slots)
+    assert_close(inside.anchor_weight[1], torch.ones(SLOTS, HEADS).double())
+
+
+def test_a_layer_hands_on_the_weights_of_its_memory() -> None:
+    layer = SlotConv(CHANNELS, None, SLOTS, HEADS).double()
+    x, index = BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index()
+    _, inside = layer(x, EDGES, index, return_state=True)
+    _, expected = layer.memory(x, index, return_state=True)
+    assert_close(inside.write_weights, expected.write_weights)
+    assert_close(inside.read_weights, expected.read_weights)
+
+
+def test_inside_a_convolution_a_hook_sees_the_attention_to_each_edge() -> None:
+    conv = SAGEConv(CHANNELS, CHANNELS, aggr=aggregation()).double()
+    seen: list[Tensor] = []
+
+    def look(aggr: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, object], _: Tensor) -> None:
+        seen.append(aggr.forward(*args, **kwargs, return_state=True)[1].write_weights)
+
+    conv.aggr_module.register_forward_hook(look, with_kwargs=True)
+    conv(BATCH.randn(7, CHANNELS), EDGES)
+    (weights,) = seen
+    total = torch.zeros(7, SLOTS, HEADS).double().index_add(0, EDGES[1], weights)
+    heard = torch.bincount(EDGES[1], minlength=7) > 0
+    assert_close(total[heard], torch.ones_like(total[heard]))
+
+
+class Net(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.layer(x, edge_index)
+
+
+def explain(layer: nn.Module) -> Tensor:
+    explainer = Explainer(
+        Net(layer.double()),
+        algorithm=AttentionExplainer(),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )
+    return explainer(BATCH.randn(7, CHANNELS), EDGES).edge_mask
+
+
+def test_pygs_explainer_finds_the_attention_of_the_local_layer() -> None:
+    gat = GATConv(CHANNELS, CHANNELS, add_self_loops=False)
+    mask = explain(SlotConv(CHANNELS, gat, SLOTS, HEADS))
+    _, (_, alpha) = gat(BATCH.randn(7, CHANNELS), EDGES, return_attention_weights=True)
+    assert_close(mask, alpha.detach().squeeze(1))
+
+
+class ReadsSlots(MessagePassing):
+    """The memory alone, in the clothes that the explainer looks for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=self.memory(x))
+
+
+@pytest.mark.parametrize("layer", [lambda: SAGEConv(CHANNELS, CHANNELS, aggr=aggregation()), ReadsSlots])
+def test_pygs_explainer_cannot_find_the_attention_of_slots(layer: type[nn.Module]) -> None:
+    """It listens between message and aggregation for a number per edge. Slots attend while aggregating, or to nodes."""
+    with pytest.raises(ValueError, match="Could not collect any attention coefficients"):
+        explain(layer())

@@ -1,0 +1,40 @@
+"""What return_state gives: it prints shapes, and is saved and loaded as tensors are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from mooring.nn import SlotMemory, SlotVirtualNode
+from mooring.ops import SlotState
+
+CHANNELS, SLOTS, HEADS = 12, 5, 2
+
+
+def memory() -> SlotMemory:
+    module = SlotVirtualNode(CHANNELS, SLOTS, HEADS)
+    return module(torch.randn(7, CHANNELS), torch.tensor([0, 0, 2, 2, 2, 0, 0]), return_state=True)[1]
+
+
+def test_it_prints_shapes() -> None:
+    found = memory()
+    assert repr(found) == "SlotMemory(3 graphs, 5 slots, 12 channels)"
+    assert f"{[found]}" == f"[{found!r}]"
+
+
+def test_it_is_loaded_without_trust(tmp_path: Path) -> None:
+    saved = memory()
+    torch.save({"memory": saved, "none": saved._replace(read_weights=None)}, tmp_path / "memory.pt")
+    found = torch.load(tmp_path / "memory.pt", weights_only=True)
+    assert type(found["memory"]) is SlotMemory
+    assert type(found["memory"].state) is SlotState
+    assert found["none"].read_weights is None
+    torch.testing.assert_close(found["memory"], saved)
+
+
+def test_without_mooring_torch_refuses_it_and_says_so(tmp_path: Path) -> None:
+    torch.save(memory(), tmp_path / "memory.pt")
+    code = f"import torch; torch.load({str(tmp_path / 'memory.pt')!r}, weights_only=True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "mooring.nn.memory.SlotMemory was not an allowed global" in done.stderr

@@ -1,0 +1,78 @@
+"""torch's FlopCounterMode against the arithmetic, as a user sees it and for each operator of a traced graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from mooring.counter import OperationCounter
+from mooring.nn import SlotVirtualNode
+
+NODES, CHANNELS, SLOTS, HEADS, HIDDEN = 1009, 32, 5, 4, 16
+ROWS = SLOTS * HEADS
+
+
+def counted(function: Callable[[], Any]) -> int:
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
+
+
+def arithmetic() -> tuple[int, int]:
+    """Multiply-adds per node of one large graph, projections folded: write, read, FiLM; and of the slots."""
+    node = ROWS * 2 * CHANNELS + ROWS * (CHANNELS + HIDDEN) + 3 * CHANNELS * HIDDEN
+    # Queries, folded keys, contents; update; keys and values of the read, folded; the mass.
+    write = SLOTS * CHANNELS * CHANNELS * (1 + 1 + 1)
+    update = SLOTS * (3 * CHANNELS**2 + HEADS * CHANNELS + CHANNELS**2)
+    read = SLOTS * (2 * CHANNELS**2 + CHANNELS**2 + CHANNELS * HIDDEN)
+    return node, write + update + read
+
+
+def test_forward_and_backward_of_a_module() -> None:
+    module, x = SlotVirtualNode(CHANNELS, SLOTS, HEADS), torch.randn(NODES, CHANNELS, requires_grad=True)
+    node, slots = arithmetic()
+    forward = 2 * (NODES * node + slots)
+    assert counted(lambda: module(x)) == pytest.approx(forward, rel=0.05)
+    # A backward pass is two forward passes, and the scores and the modulation are computed once more.
+    again = NODES * (ROWS * 2 * CHANNELS + 3 * CHANNELS * HIDDEN)
+    backward = 2 * forward + 2 * again
+    out = module(x).sum()
+    assert counted(out.backward) == pytest.approx(backward, rel=0.05)
+
+
+def nodes(*shape: int) -> Tensor:
+    return torch.randn(NODES, *shape)
+
+
+OPS: dict[str, Callable[[], list[Any]]] = {
+    "write": lambda: [torch.randn(1, ROWS, CHANNELS), nodes(1, CHANNELS), None, None, None, 1],
+    "write, values": lambda: [torch.randn(HEADS, SLOTS, 8), nodes(HEADS, 8), nodes(HEADS, 3), None, None, 1],
+    "read": lambda: [nodes(1, CHANNELS), torch.randn(1, 1, ROWS, CHANNELS), torch.randn(1, 1, ROWS, 7), None, 4, False],
+    "film": lambda: [
+        nodes(CHANNELS),
+        nodes(HIDDEN),
+        torch.randn(HIDDEN, CHANNELS),
+        torch.randn(HIDDEN),
+        torch.randn(2 * CHANNELS, HIDDEN),
+        torch.randn(2 * CHANNELS),
+    ],
+    "map_heads": lambda: [torch.randn(3, SLOTS, HEADS, 8), torch.randn(HEADS, 7, 8)],
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_operators_of_a_traced_graph(name: str) -> None:
+    """The formula against the products that run inside, forward and backward."""
+    op = getattr(torch.ops.mooring, name.split(",")[0])
+    given = [one.requires_grad_() if isinstance(one, Tensor) else one for one in OPS[name]()]
+
+    def both() -> None:
+        found = op(*given)
+        sum(one.sum() for one in (found if isinstance(found, tuple) else [found])).backward()
+
+    with OperationCounter() as inside:
+        both()
+    assert counted(both) == pytest.approx(2 * inside.multiply_adds, rel=0.05)
