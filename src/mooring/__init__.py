@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mooring import audit, nn, ops, theory, zoo
+    from mooring.look import look
     from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
     from mooring.ops.checks import checks
 
@@ -25,6 +26,7 @@ __all__ = [
     "VirtualNode",
     "audit",
     "checks",
+    "look",
     "nn",
     "ops",
     "theory",
