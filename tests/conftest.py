@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Some virtual machines announce AMX and then refuse its instructions: half-precision products would end the process.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -41,6 +42,24 @@ settings.load_profile("mooring")
 @pytest.fixture(autouse=True)
 def _same_random_numbers() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's chromium; skipped with the reason where there is none."""
+    from browser import started
+
+    with started() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots are kept: the folder MOORING_ARTEFACTS, or pytest's own."""
+    named = os.environ.get("MOORING_ARTEFACTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("artefacts")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

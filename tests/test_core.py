@@ -29,6 +29,14 @@ import torch
 import mooring
 from mooring import audit, models, nn, ops, theory, zoo
 
+# Called before the package of that name is imported, and after.
+from torch_geometric.data import Data
+graph = Data(x=torch.randn(3, 16), edge_index=torch.tensor([[0, 1], [1, 2]]))
+assert "mooring.look" not in sys.modules
+pages = [mooring.look(mooring.SlotVirtualNode(16, slots=3), graph) for _ in range(2)]
+from mooring.look import Page
+assert all(isinstance(page, Page) for page in pages)
+
 x, batch = torch.randn(7, 16), torch.tensor([0, 0, 0, 2, 2, 2, 2])
 mooring.SlotVirtualNode(16, slots=3)(x, batch).sum().backward()
 ops.write(torch.randn(3, 1, 16), x.unsqueeze(1), x.unsqueeze(1), ops.plan(batch))

@@ -14,6 +14,7 @@ from mooring.resolver import register as _register
 
 if TYPE_CHECKING:
     from mooring import audit, models, nn, ops, theory, zoo
+    from mooring.look import look
     from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
     from mooring.ops.checks import checks
 
@@ -27,6 +28,7 @@ __all__ = [
     "VirtualNode",
     "audit",
     "checks",
+    "look",
     "models",
     "nn",
     "ops",

@@ -44,6 +44,8 @@ def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool) -> Non
     assert_close(torch.cat([out["user"], out["item"]]), expected)
     assert_close(memory.slots, inside.slots)
     assert_close(memory.state.log_mass, inside.state.log_mass)
+    assert_close(memory.write_weights, inside.write_weights)
+    assert_close(memory.read_weights, inside.read_weights)
 
 
 def test_every_type_has_projections_of_its_own_and_the_slots_are_shared() -> None:

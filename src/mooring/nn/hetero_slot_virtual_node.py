@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,12 +14,14 @@ from mooring.nn.checks import check_build, check_features
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
+from mooring.nn.part import hide, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_write import SlotWrite
-from mooring.ops import Plan
+from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, checks_values
 from mooring.ops.plan import make_plan
+from mooring.ops.state import nothing_as_zero
 
 SHARED = "shared"
 
@@ -121,7 +123,11 @@ class HeteroSlotVirtualNode(nn.Module):
         memory: SlotMemory | None = None,
         return_state: bool = False,
     ) -> dict[str, Tensor] | tuple[dict[str, Tensor], SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, each by node type; types left out have no mask."""
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, each by node type; types left out have no mask.
+
+        The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
+        order of ``x_dict``.
+        """
         plans = self._plans(x_dict, batch_dict or {}, num_graphs)
         masks = [mapping or {} for mapping in (sources, targets, log_weight)]
         carried = None if memory is None else memory.slots
@@ -139,8 +145,37 @@ class HeteroSlotVirtualNode(nn.Module):
         }
         if not return_state:
             return out
+        weights = [
+            self._weights(name, seen[name], plans[name], part, SlotMemory(state, slots), carried, masks)
+            for name, part in zip(x_dict, states, strict=True)
+        ]
+        writes, reads = (torch.cat(one) for one in zip(*weights, strict=True))
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
-        return out, SlotMemory(state, slots, anchor)
+        return out, SlotMemory(state, slots, anchor, writes, reads)
+
+    def _weights(
+        self,
+        name: str,
+        seen: Tensor,
+        plan: Plan,
+        part: SlotState,
+        whole: SlotMemory,
+        carried: Tensor | None,
+        masks: Sequence[Mapping[str, Tensor]],
+    ) -> tuple[Tensor, Tensor]:
+        """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
+        module, (sources, targets, log_weight) = self._part(name), (mask.get(name) for mask in masks)
+        writes = writers(sources, log_weight)
+        if writes is not None:
+            log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
+            absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
+            log_weight = log_weight.masked_fill(absent, float("-inf"))
+        query, key = module.write.score_parts(hide(seen, writes), None, carried)
+        written = ops.write_weights(part, query, key, plan, log_weight=log_weight)
+        share = (part.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
+        asked, kept = module.read.score_parts(hide(seen, targets), whole.slots, None)
+        read = ops.read_weights(asked, kept, plan)
+        return written * share, read if targets is None else read.masked_fill(~targets[:, None, None], 0.0)
 
     def _read(self, name: str, x: Tensor, seen: Tensor, slots: Tensor, plan: Plan, targets: Tensor | None) -> Tensor:
         part = self._part(name)

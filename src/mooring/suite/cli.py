@@ -283,6 +283,46 @@ def report(
             console.print(f"renewed {path}", highlight=False)
 
 
+@app.command("look")
+def look_(
+    target: Annotated[
+        str, typer.Argument(help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME.")
+    ],
+    data: Annotated[
+        str | None, typer.Option(help="A file of PyG data, or package.module:Name; a run has its own by default.")
+    ] = None,
+    graphs: Annotated[str, typer.Option(help="Numbers of the graphs to show, as in 0,3; the first four.")] = "",
+    max_nodes: Annotated[int, typer.Option(min=1, help="Larger graphs are shown in part.")] = 2000,
+    channels: Annotated[int, typer.Option(min=1, help="Width of the node features of a module by name.")] = 16,
+    arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Show what the audit says of the memory, too.")] = False,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
+) -> None:
+    """Write one page that shows what a memory does on a graph: where nodes write, what they read, what slots hold.
+
+    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    """
+    from mooring.audit import parse_arguments
+    from mooring.suite.look import page_of
+
+    require_file(out)
+    import_from_here(target, data or "", *(arg or []))
+    try:
+        chosen = [int(number) for number in graphs.split(",")] if graphs else None
+    except ValueError:
+        fail(f"look: --graphs is {graphs!r}; expected numbers as in 0,3.", 2)
+    page = page_of(
+        target,
+        data,
+        channels=channels,
+        arguments=parse_arguments(arg or []),
+        graphs=chosen,
+        max_nodes=max_nodes,
+        audited=audit,
+    )
+    console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
+
+
 def parse_names(text: str) -> list[str]:
     """Names between semicolons, or between commas where there are none: the name of a contestant may have a comma.
 

@@ -92,7 +92,7 @@ class CheckpointStore:
         """
         paths = self.paths()
         for path, previous in itertools.zip_longest(paths, paths[1:]):
-            content = _read(path)
+            content = read_checkpoint(path)
             if isinstance(content, str):
                 path.replace(path.with_name(path.name + ".corrupt"))
                 instead = f"the one before it, {previous.name}" if previous else "a new start from epoch 0"
@@ -128,7 +128,7 @@ def _csv(history: Sequence[dict[str, float]]) -> str:
     return text.getvalue()
 
 
-def _read(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
+def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
     """Return the file's checkpoint and config, or the reason why it cannot be trusted."""
     try:
         with safe_open(path, "pt") as file:

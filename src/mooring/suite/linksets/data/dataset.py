@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
+from torch_geometric.data import Data
 
 from mooring.suite.linksets.data.generator import generate
 from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
@@ -186,6 +187,14 @@ class LinkBatch:
     weight: Float[Tensor, " pairs"]
     target: Float[Tensor, " pairs"]
     num_graphs: int
+
+    def to_data(self) -> Data:
+        """The nodes of all graphs as a PyG ``Data``, with the links that are optimal for edges."""
+        links = self.pairs[:, self.target > 0.5]
+        return Data(
+            edge_index=links, pos=self.position, batch=self.batch, gain=self.gain, parity=self.parity,
+            num_nodes=len(self.gain),
+        )  # fmt: skip
 
 
 def collate(

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from mooring.suite.motifs.data.generator import generate
 from mooring.suite.motifs.data.graph import MotifGraph, MotifSettings
@@ -119,6 +120,10 @@ class MotifBatch:
     @property
     def num_graphs(self) -> int:
         return len(self.target)
+
+    def to_data(self) -> Data:
+        """The same graphs as a PyG ``Data``."""
+        return Data(**vars(self))
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,128 @@
+"""Model and data in, page out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import nn
+from torch_geometric.data import HeteroData
+
+from mooring.look.graphs import as_batch, draw, num_graphs
+from mooring.look.pack import pack
+from mooring.look.page import Page
+from mooring.look.record import Call, memories, record
+
+MAX_NODES = 2000
+MAX_GRAPHS = 4
+MOST_NODES = 20_000
+# What PyG calls an argument by which a model is given the whole batch.
+WHOLE = ("batch", "data", "graph", "inputs")
+
+
+def look(
+    model: nn.Module,
+    data: Any,
+    *,
+    call: Callable[[nn.Module, Any], Any] | None = None,
+    graphs: Sequence[int] | None = None,
+    max_nodes: int = MAX_NODES,
+    card: Any = None,
+    title: str | None = None,
+) -> Page:
+    """Run ``model`` on ``data`` and return a page that shows what every memory in it did.
+
+    Args:
+        model: a memory (:class:`~mooring.nn.SlotVirtualNode`, a module of the zoo, ...) or any model with memories
+            inside. It runs once, in eval mode and without gradients, and is left as it was.
+        data: PyG data, a batch, or a list of data; of a list the first two are shown side by side. Positions are those
+            of ``data.pos``, of rdkit's depiction where ``data.smiles`` is a molecule and rdkit is installed, or of a
+            layout of the edges.
+        call: how the model is called, ``call(model, data)``; None fills in the arguments of its forward that ``data``
+            has under the same name.
+        graphs: which graphs of a batch to show; the first four if None.
+        max_nodes: largest number of nodes that is drawn. Of larger graphs the page shows a neighbourhood, and says so.
+        card: what :func:`mooring.audit.audit` says of the memory, to be shown beside it.
+        title: of the page; the name of the model's class if None.
+
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> from mooring.nn import SlotVirtualNode
+    >>> graph = Data(x=torch.randn(4, 8), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    >>> look(SlotVirtualNode(8, slots=2), graph)
+    Page('SlotVirtualNode', 1 graph, 1 memory)
+    """
+    model = getattr(model, "_orig_mod", model)  # a compiled model keeps the one that hooks work on
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"look: model is {type(model).__name__}, expected an nn.Module.")
+    if not 1 <= max_nodes <= MOST_NODES:
+        raise ValueError(f"look: max_nodes is {max_nodes}, expected 1 to {MOST_NODES:,}.")
+    if not memories(model):
+        raise ValueError(
+            f"look: {type(model).__name__} has no memory inside. Pass a SlotVirtualNode, a module of mooring.zoo, or a "
+            "model that contains one."
+        )
+    batch = as_batch(data)
+    chosen = _chosen(graphs, num_graphs(batch))
+    calls = record(model, lambda: call(model, batch) if call is not None else _call(model, batch))
+    if not calls:
+        raise ValueError(
+            f"look: {type(model).__name__} ran without calling any of its memories. Pass call=, a function of model "
+            "and data that does."
+        )
+    drawn = draw(batch, chosen, max_nodes)
+    name = title or type(model).__name__
+    return Page(name, pack(name, _shown(calls, batch), drawn, chosen, num_graphs(batch), card))
+
+
+def _chosen(graphs: Sequence[int] | None, count: int) -> list[int]:
+    if graphs is None:
+        return list(range(min(count, MAX_GRAPHS)))
+    wrong = [graph for graph in graphs if not 0 <= graph < count]
+    if wrong or not graphs:
+        raise ValueError(f"look: graphs is {list(graphs)}, expected some of 0 to {count - 1}.")
+    return list(graphs)
+
+
+def _call(model: nn.Module, data: Any) -> Any:
+    """The model on the data, by the names of its arguments."""
+    parameters = inspect.signature(model.forward).parameters
+    if next(iter(parameters), None) in WHOLE:
+        return model(data)
+    if isinstance(data, HeteroData):
+        found = {name: getattr(data, name) for name in parameters if name.endswith("_dict") and _has(data, name)}
+    else:
+        found = {name: data[name] for name in parameters if data.get(name) is not None}
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if name not in found and parameter.default is parameter.empty and parameter.kind in _NAMED
+    ]
+    if missing:
+        raise ValueError(
+            f"look: {type(model).__name__} takes {', '.join(missing)}, which the data does not have. Add it to the "
+            "data, or pass call=, a function of model and data."
+        )
+    return model(**found)
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _has(data: HeteroData, name: str) -> bool:
+    return bool(data.collect(name.removesuffix("_dict"), allow_empty=True))
+
+
+def _shown(calls: list[Call], data: Any) -> list[Call]:
+    """The calls whose rows are the nodes of the data; a pass over edges or pooled nodes has no place in the drawing."""
+    nodes = int(data.num_nodes)
+    rows = [nodes if call.memory.write_weights is None else len(call.memory.write_weights) for call in calls]
+    fitting = [call for call, count in zip(calls, rows, strict=True) if count == nodes]
+    if not fitting:
+        listed = ", ".join(f"{call.name}: {count}" for call, count in zip(calls, rows, strict=True))
+        raise ValueError(
+            f"look: the data has {nodes} nodes but the memories were written by other rows ({listed}), such as edges "
+            "or pooled nodes. Look at a memory of the nodes."
+        )
+    return fitting

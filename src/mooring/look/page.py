@@ -1,0 +1,83 @@
+"""One self-contained HTML page: markup, style, script and data, and nothing that it would have to fetch."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+HEIGHT = 820
+
+
+class Page:
+    """What a memory does on a graph, to open in a browser or to show in a notebook.
+
+    Args:
+        title: of the page.
+        data: what is drawn.
+    """
+
+    def __init__(self, title: str, data: Mapping[str, Any]) -> None:
+        self.title = title
+        self.data = data
+
+    @property
+    def html(self) -> str:
+        """The page. Its policy allows this script and this style by their hashes, and no request at all."""
+        script = f'"use strict";\n(() => {{\n{_asset("values.js")}{_asset("page.js")}}})();'
+        style = _asset("page.css")
+        policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:"
+        return Template(_asset("page.html")).substitute(
+            policy=f"{policy}; base-uri 'none'; form-action 'none'",
+            title=html.escape(self.title),
+            style=style,
+            script=script,
+            data=_inert(self.data),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page; a reader of ``path`` sees the old file or the new one, never a part of one."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            beside.write_text(self.html, encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return path
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the page in a frame of its own, which may run its script and nothing else."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
+            f'style="width: 100%; height: {HEIGHT}px; border: 0" loading="lazy"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        graphs, calls = len(self.data["graphs"]), len(self.data["calls"])
+        return (
+            f"{type(self).__name__}({self.title!r}, {graphs} graph{'s' * (graphs != 1)}, "
+            f"{calls} {'memory' if calls == 1 else 'memories'})"
+        )
+
+
+def _asset(name: str) -> str:
+    return (files("mooring.look") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _inert(data: Mapping[str, Any]) -> str:
+    """JSON in which nothing can end the element around it, whatever names the data carries."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,0 +1,130 @@
+"""Every pass through a memory while a model runs, whether or not the model asks for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from mooring import ops
+from mooring.nn import SlotAggregation, SlotConv, SlotMemory
+from mooring.ops import Plan
+from mooring.zoo.matched import WithNodeMLP
+
+# They hand return_state on to the memory inside them.
+WRAPPERS = (SlotConv, WithNodeMLP)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One pass through one memory.
+
+    Args:
+        name: where the module is in the model, ``"memory"`` where it is the model itself.
+        module: the module.
+        memory: the inside of the pass.
+    """
+
+    name: str
+    module: nn.Module
+    memory: SlotMemory
+
+
+def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
+    """The passes through every memory in ``model`` during ``run()``, in their order.
+
+    Memories are the modules whose forward takes ``return_state``, and every
+    :class:`~mooring.nn.SlotAggregation`. The model runs in eval mode and without gradients; what it returns to its own
+    code stays what it was, and so do its modes and hooks afterwards.
+
+    Args:
+        model: a memory, or a model with memories anywhere inside.
+        run: calls the model.
+
+    >>> from mooring.nn import SlotVirtualNode
+    >>> memory = SlotVirtualNode(8, slots=3)
+    >>> record(memory, lambda: memory(torch.randn(5, 8)))[0].memory
+    SlotMemory(1 graphs, 3 slots, 8 channels)
+    """
+    calls: list[Call] = []
+    handles = []
+    for name, module in memories(model):
+        name = name or "memory"
+        if isinstance(module, SlotAggregation):
+            handles += _watch_aggregation(module, name, calls)
+        else:
+            handles += _watch(module, name, calls)
+    try:
+        with _evaluation(model), torch.no_grad():
+            run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The memories of a model by their place in it; of memories inside each other the innermost."""
+    found = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, SlotAggregation)
+        or ("return_state" in inspect.signature(module.forward).parameters and not isinstance(module, WRAPPERS))
+    }
+    return [
+        (name, module)
+        for name, module in found.items()
+        if not any(other.startswith(f"{name}." if name else "") for other in found if other != name)
+    ]
+
+
+def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:
+    asked: list[bool] = []
+
+    def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        asked.append(bool(kwargs.get("return_state", False)))
+        return args, {**kwargs, "return_state": True}
+
+    def take(_: nn.Module, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+        wanted = asked.pop()
+        if not isinstance(out, tuple) or len(out) != 2:
+            return out
+        if isinstance(out[1], SlotMemory):
+            calls.append(Call(name, module, out[1]))
+        return out if wanted else out[0]
+
+    return [
+        module.register_forward_pre_hook(ask, with_kwargs=True),
+        module.register_forward_hook(take, with_kwargs=True),
+    ]
+
+
+def _watch_aggregation(module: SlotAggregation, name: str, calls: list[Call]) -> list[Any]:
+    def take(_: nn.Module, args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+        x, index = given["x"], given.get("index")
+        plan = index if isinstance(index, Plan) else ops.plan(index, ptr=given.get("ptr"), num_nodes=x.size(0))
+        plan = plan.with_graphs(out.size(0))
+        state = module.write(x, plan)
+        slots = module.update(state, module.write.slot)
+        anchor = ops.anchor_weight(state, module.update.anchor_logit) if module.anchored else None
+        weights = ops.write_weights(state, *module.write.score_parts(x, None), plan)
+        calls.append(Call(name, module, SlotMemory(state, slots, anchor, weights)))
+
+    return [module.register_forward_hook(take, with_kwargs=True)]
+
+
+@contextmanager
+def _evaluation(model: nn.Module) -> Iterator[None]:
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training

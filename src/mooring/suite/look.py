@@ -1,0 +1,170 @@
+"""What ``mooring look`` is pointed at: a run, one of its checkpoints, or a module by name with data for it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import torch
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
+
+from mooring import audit
+from mooring.audit import catalogue
+from mooring.look import Page, look
+from mooring.look.record import memories
+from mooring.named import import_object
+from mooring.suite.records import RecordError, RunRecord
+from mooring.suite.train.checkpoint import read_checkpoint
+from mooring.suite.train.config import strict
+from mooring.suite.train.experiment import Experiment, get_experiment
+
+# What PyG data is made of on disk.
+PLAIN = (Data, DataEdgeAttr, DataTensorAttr, HeteroData, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network with the weights that a run selected, and the experiment it is from."""
+
+    net: nn.Module
+    experiment: Experiment
+    title: str
+
+
+def page_of(
+    target: str,
+    data: str | None = None,
+    *,
+    channels: int = 16,
+    arguments: Mapping[str, Any] | None = None,
+    graphs: Sequence[int] | None = None,
+    max_nodes: int = 2000,
+    audited: bool = False,
+) -> Page:
+    """The page of a run or of a module.
+
+    Args:
+        target: a record, the folder of a run, a checkpoint in it, ``package.module:Name`` or ``zoo.NAME``.
+        data: a file that ``torch.save`` wrote, or ``package.module:Name`` of PyG data or of a function that returns it.
+            A run has data of its own: its first training batch.
+        channels, arguments: what a class is built with, as in :func:`mooring.audit.resolve`.
+        graphs, max_nodes: as in :func:`mooring.look.look`.
+        audited: measure the memory too, and show what the audit says.
+    """
+    given: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
+    if Path(target).exists():
+        run = trained(Path(target))
+        shown = run.experiment.train_batch(0, 0) if data is None else load_data(data)
+        call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
+        card = _card(run.net) if audited else None
+        return look(run.net, shown, call=call, card=card, title=run.title, **given)
+    module = _module(target, channels, arguments or {})
+    if data is None:
+        raise ValueError(
+            f"look: {target} is a module, so it needs --data, a file of PyG data or package.module:Name. (There is no "
+            "file or folder of that name, so it is no run.)"
+        )
+    shown = load_data(data)
+    card = audit.audit(module, channels=channels, name=target) if audited else None
+    return look(module, shown, card=card, title=target, **given)
+
+
+def trained(path: Path) -> Trained:
+    """The network of a run, from its record, its folder or one of its checkpoints."""
+    if path.suffix == ".json":
+        record = RunRecord.read(path)
+        task, model, seed, folder = record.task, record.model, record.seed, path.with_suffix("")
+        checkpoint = _newest(folder, path)
+    else:
+        folder = path if path.is_dir() else path.parent
+        task, model, seed = _named(folder)
+        checkpoint = _newest(folder, path) if path.is_dir() else path
+    found = read_checkpoint(checkpoint)
+    if isinstance(found, str):
+        raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
+    state, config = found
+    cls = get_experiment(task)
+    plain = {name: value for name, value in config.items() if name != "devices"}
+    experiment = cls(strict(cls.config_type, plain, str(checkpoint)), model, seed)
+    with torch.random.fork_rng(devices=[]):
+        net = experiment.build()
+    try:
+        net.load_state_dict(state.best_weights)
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        raise RecordError(f"{checkpoint}: its weights do not fit the network ({said}).") from error
+    epoch = state.selected_epoch + 1
+    return Trained(net, experiment, f"{task}: {model}, seed {seed}, after epoch {epoch}")
+
+
+def load_data(source: str) -> Any:
+    """PyG data from a file or by import name."""
+    path = Path(source)
+    if path.is_file():
+        try:
+            # Tensors and these classes only, so that loading a file runs no code.
+            with torch.serialization.safe_globals(list(PLAIN)):
+                return torch.load(path, weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            said = (str(error).splitlines() or [""])[0]
+            raise ValueError(
+                f"look: {path} is no file of PyG data ({said}). Write one with torch.save(data, path)."
+            ) from error
+    if ":" not in source:
+        raise ValueError(f"look: --data {source!r} is no file, nor of the form package.module:Name.")
+    found = import_object(source, "look")
+    return found() if callable(found) else found
+
+
+def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Module:
+    if target.startswith(catalogue.ZOO):
+        entries = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)])
+        target = f"{target} is the absence of a module"
+        module: Any = entries[0].build() if entries else None
+    elif ":" in target:
+        module = audit.resolve(target, channels, arguments)
+    else:
+        raise ValueError(
+            f"look: {target!r} is no file or folder, nor of the form package.module:Name or zoo.NAME. Point it at a "
+            "record such as runs/two-radius/quick/anchored-seed0.json."
+        )
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"look: {target}, so there is no nn.Module to look into.")
+    return module
+
+
+def _card(net: nn.Module) -> audit.Card | None:
+    """What the audit says of a network's first memory; None where there is none, which is said elsewhere."""
+    for name, memory in memories(net):
+        if getattr(memory, "address_channels", None) is not None:
+            raise ValueError(
+                f"look: --audit calls a module as module(x, batch), and {name} of this run needs addresses. Leave it "
+                "out."
+            )
+        width: Any = memory.channels
+        return audit.audit(memory, channels=width, name=name)
+    return None
+
+
+def _newest(folder: Path, asked: Path) -> Path:
+    found = sorted(folder.glob("epoch-*.safetensors"))
+    if not found:
+        raise RecordError(
+            f"{asked}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
+        )
+    return found[-1]
+
+
+def _named(folder: Path) -> tuple[str, str, int]:
+    """Task, model and seed by the place of a run's folder, ``task/variant/model-seed0``."""
+    model, found, seed = folder.absolute().name.rpartition("-seed")
+    if not found or not seed.isdigit():
+        raise RecordError(f"{folder}: no folder of a run, which is called like runs/two-radius/quick/anchored-seed0.")
+    return folder.absolute().parents[1].name, unquote(model.replace("@", ":")), int(seed)

@@ -1,0 +1,116 @@
+"""``mooring look``: what it is pointed at, and what it says of what it cannot look at."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from mooring.suite import cli
+from mooring.suite.linksets.data import LinkSettings, collate, generate_many
+from mooring.suite.look import load_data, page_of, trained
+from mooring.suite.motifs.data import MotifSettings
+from mooring.suite.motifs.data.dataset import cached_census
+from mooring.suite.motifs.data.dataset import collate as collate_motifs
+from mooring.suite.train import RunRequest, run_one
+
+OWN = """
+import torch
+from torch_geometric.data import Data
+
+def graph():
+    return Data(x=torch.ones(5, 16), edge_index=torch.tensor([[0, 1], [1, 2]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a short run, with its checkpoints beside it."""
+    out = tmp_path_factory.mktemp("runs")
+    run_one(RunRequest("two-radius", "anchored", 0, "tiny", {"epochs": 2, "steps_per_epoch": 2}, out))
+    (path,) = out.glob("two-radius/*/anchored-seed0.json")
+    return path
+
+
+def test_a_run_is_found_by_its_record_its_folder_and_its_checkpoint(record: Path) -> None:
+    folder = record.with_suffix("")
+    (*_, checkpoint) = sorted(folder.glob("epoch-*.safetensors"))
+    pages = [page_of(str(path)) for path in (record, folder, checkpoint)]
+    assert pages[0].html == pages[1].html == pages[2].html
+    assert pages[0].title.startswith("two-radius: anchored, seed 0, after epoch ")
+    assert pages[0].data["calls"][0]["slots"] == 5
+    assert {"identifier", "role", "multiplicity"} <= pages[0].data["graphs"][0]["facts"].keys()
+
+
+def test_the_weights_are_those_of_the_run(record: Path) -> None:
+    net = trained(record).net
+    fresh = trained(record).experiment.build()
+    name, trained_weight = next(iter(net.state_dict().items()))
+    assert bool((trained_weight == trained(record).net.state_dict()[name]).all())
+    assert not bool((trained_weight == fresh.state_dict()[name]).all())
+
+
+def test_a_run_without_weights_says_so(record: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "two-radius" / "tiny" / record.name
+    alone.parent.mkdir(parents=True)
+    shutil.copy(record, alone)
+    with pytest.raises(ValueError, match="has no checkpoint, so there are no weights"):
+        page_of(str(alone))
+    with pytest.raises(ValueError, match="no folder of a run"):
+        page_of(str(tmp_path))
+
+
+def test_a_module_by_name_with_data_from_a_file_or_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_look_data.py").write_text(OWN)
+    graph = Data(x=torch.randn(7, 16), edge_index=torch.tensor([[0], [1]]))
+    torch.save([graph, graph], tmp_path / "graph.pt")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for data, target in (("graph.pt", "mooring.nn:SlotVirtualNode"), ("own_look_data:graph", "zoo.anchored")):
+        monkeypatch.setattr(sys, "argv", ["mooring", "look", target, "--data", data, "--arg", "slots=3"])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        assert "page: look.html" in capsys.readouterr().out
+    assert "zoo.anchored" in (tmp_path / "look.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("target", "data", "says"),
+    [
+        ("mooring.nn:SlotVirtualNode", None, "needs --data"),
+        ("zoo.none", None, "absence of a module"),
+        ("somewhere", None, "no file or folder, nor of the form"),
+        ("mooring.nn:SlotVirtualNode", "nothing.pt", "is no file, nor of the form"),
+        ("math:sqrt", "x:y", "no nn.Module to look into"),
+    ],
+)
+def test_what_is_typed_wrongly_is_explained(target: str, data: str | None, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        page_of(target, data, arguments={} if target == "math:sqrt" else {"slots": 3})
+
+
+def test_a_file_of_something_else_runs_no_code(tmp_path: Path) -> None:
+    path = tmp_path / "evil.pt"
+    torch.save({"run": print}, path)
+    with pytest.raises(ValueError, match="no file of PyG data"):
+        load_data(str(path))
+
+
+def test_batches_of_the_other_tasks_can_be_drawn() -> None:
+    settings = MotifSettings()
+    motifs = collate_motifs(cached_census(settings, "train", 3, 0), torch.arange(3).numpy(), settings.num_types)
+    data = motifs.to_data()
+    assert data.num_nodes == len(motifs.batch)
+    assert data.planted is motifs.planted
+    links = LinkSettings(nodes=(5, 7), larger_nodes=(8, 9))
+    batch = collate(generate_many(links, "train", 2, 0, workers=1), torch.arange(2).numpy(), links.sectors)
+    drawn = batch.to_data()
+    assert drawn.edge_index.size(1) == int(batch.target.sum())
+    assert drawn.pos is batch.position
