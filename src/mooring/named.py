@@ -1,4 +1,4 @@
-"""Names that a user types: ``package.module:Name`` for code of one's own, and what an unknown name may have meant."""
+"""Names: ``package.module:Name`` for a user's own code, what an unknown one may have meant, and some imported late."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import importlib
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # From here on two names look alike, in the measure of difflib and by its own default.
@@ -49,6 +49,22 @@ def import_object(target: str, who: str) -> Any:
             raise ValueError(f"{who}: {module_name} has no {attribute!r}; {hint}")
         found = getattr(found, part)
     return found
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's ``__getattr__``: its names are imported when first asked for, so that importing it costs nothing.
+
+    Args:
+        package: its ``__name__``.
+        homes: the module of each name, relative to the package.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+
+    return find
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -51,6 +51,14 @@ def test_write_weights_sum_to_one_over_nodes() -> None:
     torch.testing.assert_close(weights.sum(0), torch.ones(SLOTS, HEADS, dtype=torch.float64))
 
 
+def test_write_weights_of_an_aggregation_sum_to_one_over_elements() -> None:
+    aggr, x = SlotAggregation(CHANNELS, SLOTS, HEADS, competition=True), torch.randn(5, CHANNELS)
+    _, memory = aggr(x, return_state=True)
+    scores = torch.einsum("mhd,nhd->nmh", *[one.expand(-1, HEADS, -1) for one in aggr.write.score_parts(x, None)])
+    shares = torch.cat([scores, aggr.write.null_logit.expand(5, 1, -1)], dim=1).softmax(1)[:, :-1]
+    torch.testing.assert_close(memory.write_weights, shares / shares.sum(0))
+
+
 def test_a_readout_of_competing_slots_counts_kinds() -> None:
     """Two kinds of element, two slots, sharp routing: each slot's mass is the count of its kind."""
     aggr = SlotAggregation(2, slots=2, heads=1, temperature=1e-2, competition=True).double()

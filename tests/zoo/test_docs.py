@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mooring import zoo
-from mooring.zoo import registry
 from support import ROOT
 
 PAGE = ROOT / "docs" / "add-a-module.md"
@@ -21,11 +20,8 @@ def block(language: str) -> str:
     return str(found)
 
 
-def test_the_example_runs_and_prints_what_the_page_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A registry of its own: other tests go through all names.
-    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+@pytest.mark.usefixtures("own_registry")
+def test_the_example_runs_and_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(block("python"), str(PAGE), "exec"), {"__name__": "__main__"})
     printed = capsys.readouterr().out.strip()
     promised = re.search(r"The first prints `(.*?)`", PAGE.read_text())

@@ -1,5 +1,9 @@
 """Names, titles and papers."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -81,10 +85,47 @@ def test_a_near_miss_is_suggested() -> None:
         zoo.build("wide-vn-flim", zoo.MemorySpec(channels=8))
 
 
-def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+@pytest.mark.usefixtures("own_registry")
+def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="'gmt' is already registered"):
         zoo.register("gmt", title="another", paper="2026")(lambda spec: None)
+
+
+def test_a_name_of_the_zoo_is_taken_before_its_file_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", {})
+    with pytest.raises(ValueError, match="'gmt' is already registered"):
+        zoo.register("gmt", title="another", paper="2026")(lambda spec: None)
+    assert zoo.names() == EXPECTED
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_what_a_user_registers_comes_after_the_zoo() -> None:
+    for name in ("mine", "yours"):
+        zoo.register(name, title=name, paper="2026")(lambda spec: nn.Identity())
+    assert zoo.names() == [*EXPECTED, "mine", "yours"]
+    assert [zoo.entry(name).order for name in ("mine", "yours")] == [len(EXPECTED), len(EXPECTED) + 1]
+    with pytest.raises(ValueError, match="'mine' is already registered"):
+        zoo.register("mine", title="again", paper="2026")(lambda spec: None)
+
+
+def test_every_file_of_the_zoo_registers_the_names_it_is_listed_with() -> None:
+    for file, names in registry.FILES.items():
+        assert {zoo.entry(name).build.__module__ for name in names} == {f"mooring.zoo.{file}"}
+    listed = {f"{file}.py" for file in registry.FILES} | {"__init__.py", "base.py", "budget.py", "registry.py"}
+    assert {path.name for path in Path(registry.__file__).parent.glob("*.py")} == listed
+
+
+def test_a_module_is_imported_when_it_is_first_asked_for() -> None:
+    code = """
+import sys
+from mooring import zoo
+zoo.names(), zoo.build("anchored", zoo.MemorySpec(channels=8))
+print(sorted(name.removeprefix("mooring.zoo.") for name in sys.modules if name.startswith("mooring.zoo.")))
+zoo.entry("lse")
+print("mooring.zoo.lse" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['baselines', 'registry']", "True"]
 
 
 @pytest.mark.parametrize(

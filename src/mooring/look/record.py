@@ -14,7 +14,7 @@ from torch import nn
 from mooring import ops
 from mooring.nn import SlotAggregation, SlotConv, SlotMemory
 from mooring.ops import Plan
-from mooring.zoo.matched import WithNodeMLP
+from mooring.zoo.budget import WithNodeMLP
 
 # They hand return_state on to the memory inside them.
 WRAPPERS = (SlotConv, WithNodeMLP)

@@ -141,7 +141,8 @@ class SlotAggregation(Aggregation):
         if not return_state:
             return out
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
-        weights = ops.write_weights(state, *self.write.score_parts(x, None), plan)
+        query, key = self.write.score_parts(x, None)
+        weights = ops.write_weights(state, query, key, plan, null_logit=self.write.null_logit)
         return out, SlotMemory(state, slots, anchor, weights)
 
     def __repr__(self) -> str:

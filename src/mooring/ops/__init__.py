@@ -4,25 +4,31 @@ Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
 import warnings
+from typing import TYPE_CHECKING, Any
 
+from mooring.named import lazy
 from mooring.ops.backend import current_backend, use_backend
 from mooring.ops.compete import compete
-from mooring.ops.distributed import all_merge
 from mooring.ops.film import film
 from mooring.ops.flops import register as _register_flops
 from mooring.ops.heads import map_heads
 from mooring.ops.plan import Plan, plan
 from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, merge, softplus_odds
-from mooring.ops.stream import NodeChunk, write_stream
 from mooring.ops.write import write, write_weights
 
+if TYPE_CHECKING:
+    from mooring.ops.distributed import all_merge
+    from mooring.ops.stream import NodeChunk, write_stream
 
-def __getattr__(name: str) -> object:
+_late = lazy(__name__, {"NodeChunk": "stream", "all_merge": "distributed", "write_stream": "stream"})
+
+
+def __getattr__(name: str) -> Any:
     if name == "log_surprise":
         warnings.warn("ops.log_surprise is called ops.softplus_odds now.", DeprecationWarning, stacklevel=2)
         return softplus_odds
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _late(name)
 
 
 _register_flops()

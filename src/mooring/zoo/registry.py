@@ -1,6 +1,6 @@
 """Every global module by name, built from one specification.
 
-Adding one is a file with a module and a registration:
+Adding one is a file with a module and a registration, and for the zoo's own a line of :data:`FILES`:
 
     @register("my-vn", title="My virtual node", paper="me, 2026")
     def my_vn(spec: MemorySpec) -> nn.Module:
@@ -11,6 +11,7 @@ A module that is not registered goes by its import name, ``package.module:Name``
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -23,6 +24,31 @@ from mooring.nn import MemorySpec
 
 Builder = Callable[[MemorySpec], nn.Module | None]
 
+# The names that each file of the zoo registers, in the order of tables. A file is imported when one of its names is
+# first asked for.
+FILES = {
+    "baselines": (
+        *("none", "vn", "vn-joint", "vn-sum", "vn-max", "vn-clones"),
+        *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
+    ),
+    "independent": ("vn-independent",),
+    "wide": ("wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+    "lse": ("lse",),
+    "shared_anchor": ("shared-anchor",),
+    "registers": ("registers", "sink"),
+    "sum_attention": ("acam", "cpa-add", "cpa-scale"),
+    "slot_softmax": ("gmt",),
+    "slot_attention": ("slot-attention",),
+    "isab": ("isab",),
+    "perceiver": ("perceiver",),
+    "relay": ("range",),
+    "dense_attention": ("transformer", "performer"),
+    "exphormer": ("exphormer",),
+    "readouts": ("pna", "deep-sets"),
+    "gin": ("gin-sum",),
+}
+HOMES = {name: f"mooring.zoo.{file}" for file, names in FILES.items() for name in names}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -34,7 +60,8 @@ class Entry:
         paper: where it is from.
         build: how it is built.
         label: what tables call it.
-        order: its place in them, which is the order of registration; modules that are not registered follow.
+        order: its place in them: the zoo's own in the order of :data:`FILES`, then others as they are registered;
+            modules that are not registered follow.
     """
 
     name: str
@@ -52,17 +79,18 @@ def register(name: str, *, title: str, paper: str, label: str | None = None) -> 
     """Make ``build(spec)`` available under ``name``; tables call it by its label, or else by its name."""
 
     def add(build: Builder) -> Builder:
-        if name in _ENTRIES:
+        if name in _ENTRIES or HOMES.get(name, build.__module__) != build.__module__:
             raise ValueError(f"zoo: {name!r} is already registered. Pick another name.")
-        _ENTRIES[name] = Entry(name, title, paper, build, label or name, len(_ENTRIES))
+        order = list(HOMES).index(name) if name in HOMES else len(names())
+        _ENTRIES[name] = Entry(name, title, paper, build, label or name, order)
         return build
 
     return add
 
 
 def names() -> list[str]:
-    """All registered names, in order of registration."""
-    return list(_ENTRIES)
+    """All registered names: the zoo's own, then others in order of registration. Nothing is imported for it."""
+    return [*HOMES, *(name for name in _ENTRIES if name not in HOMES)]
 
 
 def entry(name: str) -> Entry:
@@ -75,9 +103,11 @@ def entry(name: str) -> Entry:
     """
     if ":" in name:
         return own_entry(name)
+    if name not in names():
+        known = ", ".join(names())
+        raise ValueError(f"zoo: unknown module {name!r}; {suggest(name, names(), f'there are {known}.')}")
     if name not in _ENTRIES:
-        known = ", ".join(_ENTRIES)
-        raise ValueError(f"zoo: unknown module {name!r}; {suggest(name, _ENTRIES, f'there are {known}.')}")
+        importlib.import_module(HOMES[name])
     return _ENTRIES[name]
 
 
@@ -100,7 +130,7 @@ def own_entry(name: str) -> Entry:
             return found(**{field: getattr(spec, field) for field in needed})
 
     about = (inspect.getdoc(found) or "").strip().splitlines()
-    return Entry(name, about[0] if about else name, "", builder, name, len(_ENTRIES))
+    return Entry(name, about[0] if about else name, "", builder, name, len(names()))
 
 
 def takes_spec(found: Callable[..., Any]) -> bool:

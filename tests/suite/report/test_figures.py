@@ -18,7 +18,8 @@ from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
 from mooring.suite.report.registry import find
-from mooring.suite.two_radius.figures import curves, in_slot_order, matrix
+from mooring.suite.two_radius.figures import curves
+from mooring.suite.two_radius.maps import in_slot_order, matrix
 
 
 @pytest.fixture(scope="module")

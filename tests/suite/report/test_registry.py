@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mooring.suite.records import Records
 from mooring.suite.report import load
-from mooring.suite.report.registry import ENTRIES, captions, chapters, find, names, table
+from mooring.suite.report.registry import ENTRIES, Chapter, captions, chapters, find, names, table
 from mooring.table import Table
 
 # Asked for by documents only.
@@ -17,12 +18,22 @@ UNSHOWN = {("table", "soak")}
 
 
 def test_every_table_and_figure_has_a_caption_and_a_place() -> None:
-    registered = {("table", name) for name in names("table")} | {("figure", name) for name in names("figure")}
+    for kind in ("table", "figure"):
+        for name in names(kind):
+            assert find(kind, name).name == name
+    registered = set(ENTRIES)
     shown = [block for chapter in chapters() for block in chapter.shows]
     assert len(shown) == len(set(shown))
     assert set(shown) == registered - UNSHOWN
     captioned = {tuple(section.split()) for section in captions() if not section.startswith("chapter ")}
     assert captioned == registered
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_a_chapter_names_the_records_that_its_blocks_are_made_of(chapter: Chapter) -> None:
+    entries = [find(kind, name) for kind, name in chapter.shows]
+    assert {entry.task or entry.record for entry in entries} == {chapter.needs}
+    assert chapter.section(Records(())) is None
 
 
 def test_a_table_stands_on_the_page_as_documents_ask_for_it(everything: Path) -> None:

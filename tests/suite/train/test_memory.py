@@ -13,8 +13,7 @@ from mooring import zoo
 from mooring.nn import MemoryOptions, SlotVirtualNode
 from mooring.suite.train import get_experiment
 from mooring.suite.train.config import ConfigError, flat, override, to_json
-from mooring.suite.train.experiment import list_experiments
-from mooring.suite.train.memory import MemoryConfig
+from mooring.suite.train.experiment import MemoryConfig, list_experiments
 
 MODEL = {"two-radius-original": "gcn+anchored"}
 TASKS = [name for name, cls in list_experiments().items() if issubclass(cls.config_type, MemoryConfig)]

@@ -19,9 +19,14 @@ from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSett
 from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
 from mooring.suite.linksets.model import LinkNet, matched_hidden
 from mooring.suite.train.engine import cores
-from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
-from mooring.suite.train.memory import MemoryConfig, describe
-from mooring.suite.train.schedule import warmup_then_cosine
+from mooring.suite.train.experiment import (
+    Experiment,
+    MemoryConfig,
+    TrainConfig,
+    describe,
+    register_experiment,
+    warmup_then_cosine,
+)
 
 EVALUATION_BATCH = 50
 SIZE_BINS = 6

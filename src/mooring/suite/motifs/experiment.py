@@ -18,8 +18,7 @@ from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
 from mooring.suite.train.config import ConfigError
-from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment
-from mooring.suite.train.schedule import warmup_then_cosine
+from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment, warmup_then_cosine
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
 LOSS_KNEE = 0.05

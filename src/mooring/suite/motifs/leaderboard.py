@@ -16,8 +16,7 @@ from mooring.suite.motifs.data import MOTIF_NAMES
 from mooring.suite.motifs.data.dataset import MotifBatch
 from mooring.suite.motifs.experiment import CensusConfig, CensusExperiment, learned_backbone
 from mooring.suite.motifs.model import GINBackbone
-from mooring.suite.train.experiment import TrainConfig, register_experiment
-from mooring.suite.train.memory import MemoryConfig, describe
+from mooring.suite.train.experiment import MemoryConfig, TrainConfig, describe, register_experiment
 
 
 class ReaderNet(nn.Module):

@@ -14,9 +14,7 @@ from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric, Source
 from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import Experiment
-from mooring.suite.train.memory import MemoryConfig
-from mooring.suite.train.schedule import warmup_then_cosine
+from mooring.suite.train.experiment import Experiment, MemoryConfig, warmup_then_cosine
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mooring import zoo
 from mooring.models import OGBVirtualNode
 from mooring.nn import MemoryOptions, MemorySpec
-from mooring.suite.train.memory import describe
+from mooring.suite.train.experiment import describe
 
 #: Models that are not modules of the zoo, as tables call them, in their order there.
 TITLES: Mapping[str, str] = {

@@ -5,11 +5,16 @@
 1.0
 """
 
+from typing import TYPE_CHECKING
+
+from mooring.named import lazy
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
-from mooring.suite.report.published import StaleError, refresh, refusals
 from mooring.suite.report.stats import Estimate, estimate, paired_difference
 from mooring.table import Table
+
+if TYPE_CHECKING:
+    from mooring.suite.report.published import StaleError, refresh, refusals
 
 __all__ = [
     "Estimate",
@@ -28,3 +33,5 @@ __all__ = [
     "tables_text",
     "write_figures",
 ]
+
+__getattr__ = lazy(__name__, dict.fromkeys(("StaleError", "refresh", "refusals"), "published"))

@@ -1,4 +1,4 @@
-"""Figures that belong to no single task: the idea, one wide state against slots, and lines that records carry."""
+"""Figures that belong to no single task: one wide state against slots, and lines that records carry."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.records import Record, RecordError, Records
 from mooring.suite.report.drawing import (
-    MUTED,
     PALETTE,
-    SMALL,
     Panels,
     colours,
     end_labels,
@@ -23,44 +21,8 @@ from mooring.suite.report.registry import captions
 from mooring.suite.report.stats import estimate
 from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
 
-COPIES = (1, 2, 3)
-ORANGE, BLUE, SKY = PALETTE[0], PALETTE[1], PALETTE[5]
 # The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
-
-
-@figure("idea", task="two-radius")
-def anchor_idea(records: Records) -> list[Figure]:
-    """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
-
-    All logits are zero, so each node has weight one: the sources share r each, the anchor has one (eq:anchored).
-    """
-    panels = []
-    for title, anchor in (("Without an anchor", 0.0), ("With an anchor", 1.0)):
-        figure, axes = panel(title, "copies of every source r", "share of attention", (3.1, 2.5))
-        for copies in COPIES:
-            total = 2 * copies + anchor
-            bottom = 0.0
-            for weight, ink, name in ((copies, BLUE, "a"), (copies, SKY, "b"), (anchor, ORANGE, "anchor")):
-                # Each copy is one block, so that the picture shows what is repeated.
-                for _ in range(max(1, int(weight))) if weight else ():
-                    height = weight / total / max(1, int(weight))
-                    axes.bar(copies, height, 0.62, bottom, color=ink, edgecolor="white", lw=0.8)
-                    bottom += height
-                if weight and copies == COPIES[-1]:
-                    middle = bottom - weight / total / 2
-                    label = (
-                        f"{name}, stays 1/2"
-                        if not anchor
-                        else (f"{name}, 1/{int(total)}" if name == "anchor" else name)
-                    )
-                    axes.text(copies + 0.42, middle, label, color=ink, fontsize=SMALL, va="center")
-        axes.set_xticks(COPIES)
-        axes.set_yticks([0, 0.5, 1])
-        axes.set_xlim(0.5, 3.5)
-        axes.axhline(0, color=MUTED, lw=0)
-        panels.append(figure)
-    return panels
 
 
 @figure("wide-vn", task=LEADERBOARD)

@@ -8,8 +8,9 @@ A function from records to rows becomes a table, one from records to panels a fi
 
     <!-- mooring:table two-radius preset=paper -->
 
-Each folder of `FOLDERS` has a `tables.py` and a `figures.py` of such functions, and a `captions.ini` with their titles
-and notes and with the chapters that show them. A new task is a new folder and its line here.
+Each folder of `FOLDERS` has a `tables.py` and a `figures.py` of such functions, which are imported when one of them is
+asked for, and a `captions.ini` with their titles and notes and with the chapters that show them. A new task is a new
+folder and its line here.
 """
 
 from __future__ import annotations
@@ -64,8 +65,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Caption:
-    """A section of a `captions.ini`: its fields, in which names in braces are filled in."""
+    """A section of a folder's `captions.ini`: its fields, in which names in braces are filled in."""
 
+    folder: str
     fields: Mapping[str, str]
 
     def line(self, field: str, words: Mapping[str, object]) -> str:
@@ -139,12 +141,21 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The tables and figures of one subject in their order, and the command that writes their records."""
+    """The tables and figures of one subject in their order, and the command that writes their records.
+
+    Args:
+        name: what links call it.
+        title, lead: its heading and what stands below it.
+        command: the command that writes its records.
+        needs: a task, or a kind of record; without records of it nothing is made, nor its code imported.
+        shows: its blocks.
+    """
 
     name: str
     title: str
     lead: str
     command: str
+    needs: str
     shows: tuple[tuple[Kind, str], ...]
 
     def section(self, records: Records, *, figures: bool = True) -> Section | None:
@@ -154,6 +165,8 @@ class Chapter:
             records: what it is made of.
             figures: draw them too.
         """
+        if not any(record.kind == self.needs or record.find("task") == self.needs for record in records):
+            return None
         entries = [find(kind, name) for kind, name in self.shows if figures or kind == "table"]
         places = [
             (entry, options)
@@ -200,8 +213,7 @@ def register(
 
 def names(kind: Kind) -> list[str]:
     """The names of all tables or of all figures."""
-    _import(kind)
-    return [name for other, name in ENTRIES if other == kind]
+    return [section.split()[1] for section in captions() if section.startswith(f"{kind} ")]
 
 
 def find(kind: Kind, name: str) -> Entry:
@@ -211,6 +223,7 @@ def find(kind: Kind, name: str) -> Entry:
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
         raise ValueError(f"no {kind} '{name}'; {hint}")
+    import_module(f"mooring.suite.{captions()[f'{kind} {name}'].folder}.{kind}s")
     return ENTRIES[kind, name]
 
 
@@ -245,19 +258,23 @@ def chapters() -> tuple[Chapter, ...]:
     found = []
     for section, caption in captions().items():
         if section.startswith("chapter "):
-            title, lead, command = (caption.line(field, COMMANDS) for field in ("title", "lead", "command"))
+            title, lead, command, needs = (
+                caption.line(field, COMMANDS) for field in ("title", "lead", "command", "needs")
+            )
             shows: Any = (tuple(line.split()) for line in caption.fields["shows"].strip().splitlines())
-            found.append(Chapter(section.split()[1], title, lead, command, tuple(shows)))
+            found.append(Chapter(section.split()[1], title, lead, command, needs, tuple(shows)))
     return tuple(found)
 
 
 @cache
 def captions() -> Mapping[str, Caption]:
     """The sections of every `captions.ini`."""
-    parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None)
+    found: dict[str, Caption] = {}
     for folder in FOLDERS:
+        parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None)
         parser.read_string((Path(__file__).parents[1] / folder / "captions.ini").read_text(encoding="utf-8"))
-    return {section: Caption(dict(parser[section])) for section in parser.sections()}
+        found |= {section: Caption(folder, dict(parser[section])) for section in parser.sections()}
+    return found
 
 
 def _table(entry: Entry, rows: Rows | None, options: Options) -> Table | None:
@@ -271,9 +288,3 @@ def _table(entry: Entry, rows: Rows | None, options: Options) -> Table | None:
 def _runs(entries: Sequence[Entry], records: Records) -> list[tuple[list[dict[str, str]], list[Entry]]]:
     shown = [(entry.shown(records), entry) for entry in entries]
     return [(every, [entry for _, entry in group]) for every, group in groupby(shown, key=lambda item: item[0])]
-
-
-@cache
-def _import(kind: Kind) -> None:
-    for folder in FOLDERS:
-        import_module(f"mooring.suite.{folder}.{kind}s")

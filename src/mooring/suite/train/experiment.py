@@ -13,8 +13,14 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
+from mooring import zoo
 from mooring.named import import_object, suggest
-from mooring.suite.train.config import OutOfRange, flat
+from mooring.nn import MemoryOptions
+from mooring.suite.train.config import OutOfRange, flat, override
+
+Config = TypeVar("Config", bound="MemoryConfig")
+# The share of the learning rate that is left at the end of a cosine.
+LOWEST_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,28 @@ class TrainConfig:
         for name, value in values.items():
             if isinstance(value, float) and math.isnan(value):
                 raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
+
+
+@dataclass(frozen=True)
+class MemoryConfig(TrainConfig):
+    """As :class:`TrainConfig`, and the options of the global module, which are written and set by their own names.
+
+    Args:
+        memory: see :class:`~mooring.nn.MemoryOptions`; widths are the task's, which calls ``memory.at(channels)``.
+    """
+
+    memory: MemoryOptions = MemoryOptions()
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *TrainConfig.at_least_one,
+        *("slots", "heads", "hidden_channels", "update_channels"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
+    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "init_std")
+
+    def but(self: Config, **changes: Any) -> Config:
+        """The config with some fields changed, its memory's among them: ``config.but(epochs=3, slots=5)``."""
+        return override(self, changes, type(self).__name__)
 
 
 class Experiment(ABC):
@@ -151,6 +179,36 @@ class Experiment(ABC):
         return {}, {}
 
 
+def describe(model: str, without: Mapping[str, str]) -> dict[str, Any]:
+    """:meth:`~mooring.suite.train.Experiment.describe` of a model that is a global module, or has none.
+
+    Args:
+        model: its name.
+        without: titles of the models without a global module, which come before the others.
+
+    >>> describe("mpnn", {"mpnn": "MPNN"}), describe("vn", {"mpnn": "MPNN"})
+    ({'title': 'MPNN', 'order': -1}, {'title': 'VN', 'order': 1})
+    """
+    if model in without:
+        return {"title": without[model], "order": list(without).index(model) - len(without)}
+    entry = zoo.entry(model)
+    return {"title": entry.label, "order": entry.order}
+
+
+def warmup_then_cosine(epoch: int, step: int, *, epochs: int, steps_per_epoch: int, warmup_epochs: float) -> float:
+    """Factor on the learning rate: it rises linearly over ``warmup_epochs``, then falls as a cosine to a hundredth.
+
+    >>> [warmup_then_cosine(epoch, 0, epochs=3, steps_per_epoch=4, warmup_epochs=1.0) for epoch in range(4)]
+    [0.2, 1.0, 0.505, 0.01]
+    """
+    done = epoch + step / steps_per_epoch
+    if done < warmup_epochs:
+        # From the first step on above zero, so that it is not wasted.
+        return (done + 1 / steps_per_epoch) / (warmup_epochs + 1 / steps_per_epoch)
+    share = (done - warmup_epochs) / max(epochs - warmup_epochs, 1e-9)
+    return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+
+
 def is_memory(parameter: str) -> bool:
     """Return whether a parameter's qualified name lies under ``net.memory``."""
     return parameter == "memory" or parameter.startswith("memory.")
@@ -181,7 +239,7 @@ def get_experiment(task: str) -> type[Experiment]:
         return _own_experiment(task)
     if task not in EXPERIMENTS:
         # Only the module of this task: others may import heavy solvers.
-        modules = _task_modules()
+        modules = _task_modules(task)
         if task not in modules:
             known = [*EXPERIMENTS, *(name for name in modules if name not in EXPERIMENTS)]
             meant = suggest(task, known, f"the tasks are {', '.join(known)}.")
@@ -204,12 +262,17 @@ def _own_experiment(task: str) -> type[Experiment]:
     return found
 
 
-def _task_modules() -> dict[str, str]:
-    """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import."""
+def _task_modules(wanted: str = "") -> dict[str, str]:
+    """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
+
+    The folder that a wanted task is named after comes first, and nothing after the folder that has it.
+    """
     found: dict[str, str] = {}
     suite = importlib.import_module("mooring.suite")
-    for one in pkgutil.iter_modules(suite.__path__):
-        if one.ispkg and one.name not in MACHINERY:
-            folder = importlib.import_module(f"mooring.suite.{one.name}")
-            found |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
+    folders = [one.name for one in pkgutil.iter_modules(suite.__path__) if one.ispkg and one.name not in MACHINERY]
+    for name in sorted(folders, key=lambda name: not wanted.startswith(name.replace("_", "-"))):
+        folder = importlib.import_module(f"mooring.suite.{name}")
+        found |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
+        if wanted in found:
+            break
     return found

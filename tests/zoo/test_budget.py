@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mooring import zoo
-from mooring.zoo.matched import WithNodeMLP, count
+from mooring.zoo.budget import WithNodeMLP, count
 from support import assert_close
 
 from rivals import ADDRESSED, NAMES, SPEC, build, call  # isort: skip
