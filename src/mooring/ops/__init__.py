@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.named import lazy
 from mooring.ops.backend import current_backend, use_backend
-from mooring.ops.compete import compete
 from mooring.ops.film import film
 from mooring.ops.flops import register as _register_flops
 from mooring.ops.heads import map_heads
 from mooring.ops.plan import Plan, plan
 from mooring.ops.read import read, read_weights
 from mooring.ops.state import SlotState, anchor_weight, anchored, log_odds, merge, softplus_odds
-from mooring.ops.write import write, write_weights
+from mooring.ops.write import compete, write, write_weights
 
 if TYPE_CHECKING:
     from mooring.ops.distributed import all_merge

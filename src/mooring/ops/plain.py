@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from mooring.ops.heads import softmax_over_slots
 from mooring.ops.plan import Plan
-from mooring.ops.softmax import softmax_over_slots
 from mooring.ops.state import nothing_as_zero, statistics_dtype, weightless
 
 # A padded batch takes graphs * largest places. Up to this many per node, batched products beat scattered sums.

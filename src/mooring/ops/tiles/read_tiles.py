@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mooring.ops.softmax import softmax_over_slots, softmax_over_slots_backward
+from mooring.ops.heads import softmax_over_slots, softmax_over_slots_backward
 from mooring.ops.state import statistics_dtype
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Tile
