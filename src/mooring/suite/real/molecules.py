@@ -26,7 +26,9 @@ from mooring.suite.train.experiment import TrainConfig, register_experiment
 EVALUATION_BATCH = 256
 GENERATED_GRAPHS = 60
 
-MODELS = ("none", "ogb-vn-mean", "ogb-vn", "cross-attn", "anchored", "lse", "gmt", "transformer", "exphormer")
+MODELS = (
+    *("none", "ogb-vn-mean", "ogb-vn", "cross-attn", "anchored", "moored", "lse", "gmt", "transformer", "exphormer"),
+)
 
 
 @dataclass(frozen=True)
