@@ -14,6 +14,7 @@ from mooring.models.readout import ReadoutName
 from mooring.named import suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
+from mooring.suite.real.data.files import require
 from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import Experiment
@@ -89,6 +90,10 @@ class RealExperiment(Experiment):
     def metric(self) -> Metric:
         """The official metric of the set."""
         raise NotImplementedError
+
+    def check_inputs(self) -> None:
+        if self.config.dataset != "generated":
+            require(self.config.dataset)
 
     def describe(self) -> dict[str, Any]:
         return describe_model(self.model)

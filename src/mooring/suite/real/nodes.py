@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from mooring import ops
 from mooring.models import Adjacency
@@ -43,6 +44,7 @@ class WholeGraph:
     """One graph as tensors, with its plan: all updates share them."""
 
     x: Tensor
+    edge_index: Tensor
     edges: Any
     y: Tensor
     plan: ops.Plan
@@ -50,6 +52,10 @@ class WholeGraph:
     def inputs(self) -> dict[str, Any]:
         """What :class:`mooring.models.GNN` is called with."""
         return {"x": self.x, "edge_index": self.edges, "plan": self.plan}
+
+    def to_data(self) -> Data:
+        """The graph as PyG's, for whoever draws it."""
+        return Data(x=self.x, edge_index=self.edge_index, y=self.y)
 
 
 @register_experiment
@@ -127,6 +133,6 @@ def _whole(dataset: str, multiplied: bool, folder: Path) -> WholeGraph:
     nodes = generated_nodes() if dataset == "generated" else load_nodes(dataset, folder)
     x, y = torch.from_numpy(nodes.x), torch.from_numpy(nodes.y).unsqueeze(1)
     once = torch.from_numpy(nodes.edge.T.copy())
-    edges: Any = torch.cat([once, once.flip(0)], dim=1)
-    edges = Adjacency(edges, len(x)) if multiplied else edges
-    return WholeGraph(x, edges, y, ops.plan(num_nodes=len(x)))
+    edge_index = torch.cat([once, once.flip(0)], dim=1)
+    edges = Adjacency(edge_index, len(x)) if multiplied else edge_index
+    return WholeGraph(x, edge_index, edges, y, ops.plan(num_nodes=len(x)))

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from mooring.suite.packed import ragged
 
@@ -98,6 +99,10 @@ class GraphBatch:
         """What :class:`mooring.models.GNN` is called with."""
         given = {"edge_attr": self.edge_attr, "batch": self.batch, "ptr": self.ptr, "pe": self.pe}
         return {"x": self.x, "edge_index": self.edge_index, **given}
+
+    def to_data(self) -> Data:
+        """The batch as PyG's, for whoever draws it."""
+        return Data(**self.inputs(), y=self.y, atomic_number=self.x[:, 0] + 1)
 
 
 def collate(graphs: GraphSet, chosen: NDArray[np.int64]) -> GraphBatch:
