@@ -49,9 +49,12 @@ class GraphSet:
     def __len__(self) -> int:
         return len(self.y)
 
-    def observed(self, split: Split) -> NDArray[np.float32]:
-        """The targets of one split."""
-        return self.y[self.splits[split]]
+    def __getitem__(self, number: int) -> Data:
+        """One graph as PyG's data, every edge in both directions."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"{self.name}: graph {number} of {len(self)}.")
+        found = collate(self, np.array([number]))
+        return Data(x=found.x, edge_index=found.edge_index, edge_attr=found.edge_attr, y=found.y)
 
 
 @dataclass(frozen=True, eq=False)
