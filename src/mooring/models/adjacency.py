@@ -11,6 +11,8 @@ from torch import Tensor
 
 from mooring.ops.checks import check_count
 
+Pair = tuple[Tensor, Tensor]
+
 
 class Adjacency:
     r"""Edges -> the two products that ``SAGEConv`` and ``GCNConv`` take, without a message per edge.
@@ -32,22 +34,40 @@ class Adjacency:
     def __init__(self, edge_index: Int[Tensor, "2 edges"], num_nodes: int) -> None:
         self.num_nodes = check_count(type(self).__name__, "num_nodes", num_nodes, least=0)
         sender, receiver = edge_index
-        degree = receiver.bincount(minlength=num_nodes)
-        self._mean = _pair(sender, receiver, 1.0 / degree[receiver], num_nodes)
+        self._kept: dict[tuple[str, torch.dtype], Pair] = {}
+        degree = receiver.bincount(minlength=num_nodes).double()
+        self._keep("mean", sender, receiver, 1.0 / degree[receiver])
         loop = torch.arange(num_nodes, device=edge_index.device)
         # As PyG has it: a node with a loop of its own gets no other.
         other = sender != receiver
         sender, receiver = torch.cat([sender[other], loop]), torch.cat([receiver[other], loop])
-        scale = receiver.bincount(minlength=num_nodes).float().rsqrt()
-        self._symmetric = _pair(sender, receiver, scale[sender] * scale[receiver], num_nodes)
+        scale = receiver.bincount(minlength=num_nodes).double().rsqrt()
+        self._keep("symmetric", sender, receiver, scale[sender] * scale[receiver])
 
     def mean(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
         """The mean of each node's neighbours; zero where there are none."""
-        return _Product.apply(x, *self._mean)
+        return _Product.apply(x, *self._pair("mean", x.dtype))
 
     def symmetric(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
         """GCN's normalised sum over the neighbours and the node itself."""
-        return _Product.apply(x, *self._symmetric)
+        return _Product.apply(x, *self._pair("symmetric", x.dtype))
+
+    def _keep(self, name: str, sender: Tensor, receiver: Tensor, value: Tensor) -> None:
+        """Keep the matrix of some edges and its transpose."""
+        size = (self.num_nodes, self.num_nodes)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            one, other = (
+                torch.sparse_coo_tensor(torch.stack(pair), value, size, check_invariants=True).coalesce()
+                for pair in ((receiver, sender), (sender, receiver))
+            )
+            self._kept[name, torch.float64] = one.to_sparse_csr(), other.to_sparse_csr()
+
+    def _pair(self, name: str, dtype: torch.dtype) -> Pair:
+        if (name, dtype) not in self._kept:
+            one, other = self._kept[name, torch.float64]
+            self._kept[name, dtype] = one.to(dtype), other.to(dtype)
+        return self._kept[name, dtype]
 
 
 class _Product(torch.autograd.Function):
@@ -55,7 +75,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
-        return matrix.to(x.dtype) @ x
+        return matrix @ x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -68,14 +88,3 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, x: Tensor, *_: None) -> Tensor:
         return _Product.apply(x, ctx.matrix, ctx.transpose)
-
-
-def _pair(sender: Tensor, receiver: Tensor, value: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """The matrix of some edges and its transpose."""
-    size = (num_nodes, num_nodes)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return tuple(  # type: ignore[return-value]
-            torch.sparse_coo_tensor(torch.stack(pair), value, size, check_invariants=True).coalesce().to_sparse_csr()
-            for pair in ((receiver, sender), (sender, receiver))
-        )

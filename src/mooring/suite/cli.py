@@ -129,6 +129,28 @@ def run(
 
 
 @app.command()
+def data(
+    names: Annotated[list[str] | None, typer.Argument(help="Sets to download; lists all of them if none.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the files; MOORING_DATA or data.")] = None,
+) -> None:
+    """Real data sets: which there are, which are here; downloads those that are named by OGB's or PyG's loader."""
+    from mooring.suite.real.data import GRAPH_SETS, NODE_SETS, data_folder, source
+    from mooring.suite.real.data.files import path_of
+    from mooring.suite.real.data.online import fetch
+
+    folder = data_dir or data_folder()
+    for name in [source(name).name for name in names or []]:
+        console.print(f"{name}: {fetch(name, folder)}", highlight=False, markup=False)
+    if not names:
+        rows = tuple(
+            (one.name, one.title, one.loader, one.licence, "yes" if path_of(one, folder).is_file() else "no")
+            for one in (*GRAPH_SETS.values(), *NODE_SETS.values())
+        )
+        title = f"data sets, and whether they are in {folder}"
+        console.print(FittedTable(Table("data", title, words("name", "what it is", "from", "licence", "here"), rows)))
+
+
+@app.command()
 def verify(
     labels: Annotated[list[str] | None, typer.Argument(help="Labels of the paper; all by default.")] = None,
     seed: Seed = 0,

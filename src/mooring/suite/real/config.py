@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -10,8 +11,10 @@ from torch import nn
 from mooring.models import GNN
 from mooring.models.layers import ConvName
 from mooring.models.readout import ReadoutName
+from mooring.named import suggest
 from mooring.nn import MemoryOptions
-from mooring.suite.real.data.catalogue import RISING, Metric, Source
+from mooring.suite.real.data.catalogue import RISING, Metric
+from mooring.suite.real.data.files import require
 from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import Experiment, MemoryConfig, warmup_then_cosine
@@ -86,6 +89,10 @@ class RealExperiment(Experiment):
         """The official metric of the set."""
         raise NotImplementedError
 
+    def check_inputs(self) -> None:
+        if self.config.dataset != "generated":
+            require(self.config.dataset)
+
     def describe(self) -> dict[str, Any]:
         return describe_model(self.model)
 
@@ -131,7 +138,8 @@ class RealExperiment(Experiment):
         )
 
 
-def known(config: RealConfig, task: str, sets: dict[str, Source]) -> None:
+def known(config: RealConfig, task: str, sets: Sequence[str]) -> None:
     """Raise OutOfRange for a set that a task does not have."""
-    if config.dataset != "generated" and config.dataset not in sets:
-        raise OutOfRange(task, f"dataset={config.dataset!r}, expected one of {', '.join(sets)}.")
+    if config.dataset not in ("generated", *sets):
+        meant = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
+        raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {meant}")

@@ -24,8 +24,8 @@ TITLES: Mapping[str, str] = {
 class Nothing(nn.Module):
     """The absence of a memory, with the forward of one: what :func:`mooring.zoo.filled` puts its MLP behind."""
 
-    def forward(self, x: Tensor, batch: Any = None, *, return_state: bool = False, **_: Any) -> Any:
-        return (x, None) if return_state else x
+    def forward(self, x: Tensor, batch: Any = None, **options: Any) -> Any:
+        return (x, None) if options.get("return_state") else x
 
     def reset_parameters(self) -> None:
         """There is nothing to reset."""

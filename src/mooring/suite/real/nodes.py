@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from mooring import ops
 from mooring.models import Adjacency
@@ -43,6 +44,7 @@ class WholeGraph:
     """One graph as tensors, with its plan: all updates share them."""
 
     x: Tensor
+    edge_index: Tensor
     edges: Any
     y: Tensor
     plan: ops.Plan
@@ -50,6 +52,10 @@ class WholeGraph:
     def inputs(self) -> dict[str, Any]:
         """What :class:`mooring.models.GNN` is called with."""
         return {"x": self.x, "edge_index": self.edges, "plan": self.plan}
+
+    def to_data(self) -> Data:
+        """The graph as PyG's, for whoever draws it."""
+        return Data(x=self.x, edge_index=self.edge_index, y=self.y)
 
 
 @register_experiment
@@ -67,18 +73,19 @@ class NodeExperiment(RealExperiment):
             memory_after=(0, 1),
             memory=MemoryOptions(slots=3, heads=2, init_std=0.02),
         ),
-        "quick": NodeConfig(epochs=12, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
+        "quick": NodeConfig(epochs=15, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
         "full": NodeConfig(epochs=60, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
     }
     # Dense attention over ten thousand nodes has a hundred million weights per head and layer; Performer is linear.
     models: ClassVar[tuple[str, ...]] = (
-        *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "cross-attn", "anchored", "lse", "gmt", "performer", "exphormer"),
+        *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "cross-attn", "anchored", "moored", "lse", "gmt"),
+        *("performer", "exphormer"),
     )
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("roc_auc", "max")
     config: NodeConfig
 
     def __init__(self, config: NodeConfig, model: str, seed: int) -> None:
-        known(config, self.name, dict(NODE_SETS))
+        known(config, self.name, tuple(NODE_SETS))
         super().__init__(config, model, seed)
 
     @property
@@ -126,6 +133,6 @@ def _whole(dataset: str, multiplied: bool, folder: Path) -> WholeGraph:
     nodes = generated_nodes() if dataset == "generated" else load_nodes(dataset, folder)
     x, y = torch.from_numpy(nodes.x), torch.from_numpy(nodes.y).unsqueeze(1)
     once = torch.from_numpy(nodes.edge.T.copy())
-    edges: Any = torch.cat([once, once.flip(0)], dim=1)
-    edges = Adjacency(edges, len(x)) if multiplied else edges
-    return WholeGraph(x, edges, y, ops.plan(num_nodes=len(x)))
+    edge_index = torch.cat([once, once.flip(0)], dim=1)
+    edges = Adjacency(edge_index, len(x)) if multiplied else edge_index
+    return WholeGraph(x, edge_index, edges, y, ops.plan(num_nodes=len(x)))

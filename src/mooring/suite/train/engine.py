@@ -90,6 +90,8 @@ def run_many(
     waiting = [index for index in range(len(runs)) if index not in done]
     for kind in dict.fromkeys(type(runs[index].experiment) for index in waiting):
         kind.check_requirements()
+    for index in waiting:
+        runs[index].experiment.check_inputs()
     failures: dict[int, str] = {}
     with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
         for index in done:

@@ -137,6 +137,10 @@ class Experiment(ABC):
                 f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
             )
 
+    def check_inputs(self) -> None:
+        """Raise OSError with what to type if a file that the run reads is not there; called before any run starts."""
+        return
+
     def describe(self) -> dict[str, Any]:
         """Return what a record tells tables of the model: its ``title`` there, and its ``order`` among the others."""
         order = self.models.index(self.model) if self.model in self.models else len(self.models)

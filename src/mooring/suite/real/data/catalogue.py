@@ -113,7 +113,7 @@ GRAPH_SETS: Mapping[str, Source] = {
             "",
             "",
             "pyg: ZINC",
-            "MIT",
+            "as ZINC states",
             "mae",
             train=10000,
             atoms=(28,),

@@ -68,11 +68,17 @@ def _nodes(name: str, folder: Path) -> NodeSet:
     return read_nodes(data, name, digest)
 
 
+def require(name: str, folder: Path | None = None) -> Path:
+    """The file of a set; MissingData says where to get it if it is not there."""
+    path = path_of(source(name), folder)
+    if not path.is_file():
+        raise MissingData(missing(source(name), path))
+    return path
+
+
 def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
     """A set's file and its hash, which must be the published one, or the one noted when it was downloaded."""
-    path = path_of(set_, folder)
-    if not path.is_file():
-        raise MissingData(missing(set_, path))
+    path = require(set_.name, folder)
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     noted = note_of(path)

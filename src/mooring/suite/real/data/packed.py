@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from mooring.suite.packed import ragged
 
@@ -48,9 +49,12 @@ class GraphSet:
     def __len__(self) -> int:
         return len(self.y)
 
-    def observed(self, split: Split) -> NDArray[np.float32]:
-        """The targets of one split."""
-        return self.y[self.splits[split]]
+    def __getitem__(self, number: int) -> Data:
+        """One graph as PyG's data, every edge in both directions."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"{self.name}: graph {number} of {len(self)}.")
+        found = collate(self, np.array([number]))
+        return Data(x=found.x, edge_index=found.edge_index, edge_attr=found.edge_attr, y=found.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,10 @@ class GraphBatch:
         """What :class:`mooring.models.GNN` is called with."""
         given = {"edge_attr": self.edge_attr, "batch": self.batch, "ptr": self.ptr, "pe": self.pe}
         return {"x": self.x, "edge_index": self.edge_index, **given}
+
+    def to_data(self) -> Data:
+        """The batch as PyG's, for whoever draws it."""
+        return Data(**self.inputs(), y=self.y, atomic_number=self.x[:, 0] + 1)
 
 
 def collate(graphs: GraphSet, chosen: NDArray[np.int64]) -> GraphBatch:

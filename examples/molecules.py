@@ -1,0 +1,59 @@
+"""From molecules to a trained model: ``python examples/molecules.py FILE``.
+
+FILE is ``solubility.csv`` with a SMILES string and a number per line (needs rdkit), or a set of ``mooring data`` such
+as ``data/ogbg_molesol.npz``. Of a CSV the last fifth is held out; a data set has a split of its own.
+"""
+
+import csv
+import sys
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch_geometric.loader import DataLoader
+from torch_geometric.utils import from_smiles
+from torch_geometric.utils.smiles import e_map, x_map
+
+from mooring import SlotVirtualNode
+from mooring.models import ATOMS, BONDS, GNN, CategoryEncoder
+
+CHANNELS, EPOCHS = 64, 30
+
+
+def load(path):
+    """Training and test molecules, and how many values each feature of an atom and of a bond has."""
+    if path.suffix == ".npz":
+        from mooring.suite.real.data.files import read_graphs
+
+        graphs = read_graphs(path.read_bytes(), path.stem)
+        return *([graphs[number] for number in graphs.splits[split]] for split in ("train", "test")), ATOMS, BONDS
+    rows = [(from_smiles(smiles), float(value)) for smiles, value in csv.reader(path.read_text().splitlines())]
+    graphs = [graph.update({"y": torch.tensor([[value]])}) for graph, value in rows]
+    last = len(graphs) * 4 // 5
+    return graphs[:last], graphs[last:], [len(one) for one in x_map.values()], [len(one) for one in e_map.values()]
+
+
+def main(path):
+    torch.manual_seed(0)
+    train, test, atoms, bonds = load(path)
+    y = torch.cat([graph.y for graph in train])
+    encoders = {"encoder": CategoryEncoder(atoms, CHANNELS), "edge_encoder": CategoryEncoder(bonds, CHANNELS)}
+    memory = partial(SlotVirtualNode, slots=8)
+    model = GNN(channels=CHANNELS, out_channels=1, layers=4, memory=memory, readout="mean+sum", dropout=0.1, **encoders)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(EPOCHS):
+        for batch in DataLoader(train, batch_size=32, shuffle=True):
+            optimiser.zero_grad()
+            out = model(batch.x, batch.edge_index, batch.edge_attr, batch.batch, ptr=batch.ptr)
+            torch.nn.functional.mse_loss(out, (batch.y - y.mean()) / y.std()).backward()
+            optimiser.step()
+    model.eval()
+    batch = next(iter(DataLoader(test, batch_size=len(test))))
+    with torch.no_grad():
+        out = model(batch.x, batch.edge_index, batch.edge_attr, batch.batch) * y.std() + y.mean()
+    error, constant = ((guess - batch.y).square().mean().sqrt() for guess in (out, y.mean()))
+    print(f"{len(test)} held-out molecules: RMSE {error:.3f}, that of a constant {constant:.3f}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

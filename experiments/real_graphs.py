@@ -1,0 +1,85 @@
+"""Real graphs: the same search for every memory on the first seed, by validation; the setting it finds at all seeds.
+
+``python experiments/real_graphs.py molecules --sets esol,freesolv --seeds 0-4``. A killed search goes on where it
+stopped, and what was tried stays in the records, so that the table can say how many settings there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Any
+
+import typer
+from recipe import RESULTS
+
+from mooring.suite.report import tables_text
+from mooring.suite.train import (
+    RunRecord,
+    RunRequest,
+    get_experiment,
+    parse_overrides,
+    parse_seeds,
+    resolve,
+    run_many,
+)
+
+# What is tried: every combination.
+RATES = "0.001,0.003"
+READOUTS = "mean,mean+sum"
+DROPOUTS = "0.0,0.2"
+
+
+def grid(task: str, rates: str, readouts: str, dropouts: str) -> Iterator[dict[str, str]]:
+    """Every setting of the search; nodes have no readout."""
+    choices = {"learning_rate": rates, "readout": readouts, "layer_dropout": dropouts}
+    names = [name for name in choices if task != "nodes" or name != "readout"]
+    for values in product(*(choices[name].split(",") for name in names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def score(asked: RunRequest) -> float:
+    """What a finished run was selected by, turned so that higher is better."""
+    run = resolve(asked)
+    name, direction = run.experiment.select
+    value = float(RunRecord.read(run.record_path).metrics["best"][name])
+    return value if direction == "max" else -value
+
+
+def command(
+    task: Annotated[str, typer.Argument(help="molecules, peptides or nodes.")],
+    sets: Annotated[str, typer.Option(help="Comma-separated; the preset's own if empty.")] = "",
+    models: Annotated[str, typer.Option(help="Comma-separated; the task's own if empty.")] = "",
+    preset: Annotated[str, typer.Option(help="Preset of the task.")] = "full",
+    seeds: Annotated[str, typer.Option(help="The first one chooses the setting.")] = "0-4",
+    rates: Annotated[str, typer.Option(help="Learning rates to try.")] = RATES,
+    readouts: Annotated[str, typer.Option(help="Readouts to try.")] = READOUTS,
+    dropouts: Annotated[str, typer.Option(help="Dropouts of the layers to try.")] = DROPOUTS,
+    change: Annotated[list[str] | None, typer.Option("--set", help="field=value, for every run.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+) -> None:
+    experiment = get_experiment(task)
+    own: Any = experiment.presets[preset]
+    fixed = parse_overrides(change or [])
+    first, *others = parse_seeds(seeds)
+    chosen = models.split(",") if models else experiment.models
+    settings = list(grid(task, rates, readouts, dropouts))
+
+    def request(dataset: str, model: str, seed: int, setting: dict[str, str]) -> RunRequest:
+        return RunRequest(task, model, seed, preset, {"dataset": dataset, **fixed, **setting}, RESULTS)
+
+    asked = []
+    for dataset in sets.split(",") if sets else [own.dataset]:
+        tried = {model: [request(dataset, model, first, setting) for setting in settings] for model in chosen}
+        search = [one for requests in tried.values() for one in requests]
+        run_many(search, workers, engine)  # type: ignore[arg-type]
+        best = {model: settings[requests.index(max(requests, key=score))] for model, requests in tried.items()}
+        rest = [request(dataset, model, seed, best[model]) for seed in others for model in chosen]
+        run_many(rest, workers, engine)  # type: ignore[arg-type]
+        asked += search + rest
+    print(tables_text([resolve(one).record_path for one in asked]))
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,59 @@
+"""The example on molecules: a file of the offline format, and SMILES where rdkit is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from mooring.suite.real.data import generated_graphs
+from mooring.suite.real.data.files import write_set
+from support import ROOT
+
+EXAMPLE = ROOT / "examples" / "molecules.py"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("molecules_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "CHANNELS", 16)
+    return module
+
+
+def test_a_data_set_is_learned(
+    example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs = generated_graphs(150)
+    counts = {"n_nodes": np.diff(graphs.node_start), "n_edges": np.diff(graphs.edge_start)}
+    arrays = {name: getattr(graphs, name) for name in ("x", "edge", "edge_attr")}
+    arrays["y"] = counts["n_nodes"][:, None].astype(np.float32)
+    write_set(tmp_path / "tiny.npz", {**arrays, **counts, **graphs.splits})
+    monkeypatch.setattr(example, "EPOCHS", 25)
+    example.main(tmp_path / "tiny.npz")
+    words = capsys.readouterr().out.replace(",", "").split()
+    error, constant = float(words[words.index("RMSE") + 1]), float(words[-1])
+    assert words[0] == "23"
+    assert error < 0.5 * constant
+
+
+def test_smiles_are_learned(
+    example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rdkit")
+    chains = [f"{'C' * length}{end},{length}" for length in range(1, 9) for end in ("O", "N", "Cl", "=O", "(F)F")]
+    (tmp_path / "chains.csv").write_text("\n".join(chains))
+    monkeypatch.setattr(example, "EPOCHS", 2)
+    example.main(tmp_path / "chains.csv")
+    assert capsys.readouterr().out.startswith("8 held-out molecules: RMSE")
+
+
+def test_the_example_stays_short() -> None:
+    code = EXAMPLE.read_text().split('"""', 2)[2]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 45

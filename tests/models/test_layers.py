@@ -1,0 +1,117 @@
+"""Local layers against slow ones and against PyG's own."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+from mooring.models import Adjacency, GatedGCN, Layer
+from support import assert_close, assert_same
+
+NODES, EDGES, CHANNELS = 11, 29, 6
+
+
+def edges() -> Tensor:
+    index = torch.randint(0, NODES, (2, EDGES), generator=torch.Generator().manual_seed(3))
+    # Node 0 receives nothing, and one edge is a loop.
+    index[1] = index[1].clamp(min=1)
+    index[:, -1] = 5
+    return index.unique(dim=1)
+
+
+def test_gated_gcn_is_its_formula() -> None:
+    conv, index = GatedGCN(CHANNELS, norm=None).double(), edges()
+    a, b, d, e = conv.lin_node.weight.chunk(4)
+    bias = conv.lin_node.bias.chunk(4)
+
+    def slow(x: Tensor, edge_attr: Tensor) -> tuple[Tensor, Tensor]:
+        nodes, changed = [], []
+        for place, (source, target) in enumerate(index.T.tolist()):
+            gate = conv.lin_edge.weight @ edge_attr[place] + d @ x[target] + bias[2] + e @ x[source] + bias[3]
+            changed.append((gate, source, target))
+        for node in range(NODES):
+            opened = [(gate.sigmoid(), b @ x[source] + bias[1]) for gate, source, target in changed if target == node]
+            top = sum((gate * value for gate, value in opened), torch.zeros(CHANNELS, dtype=torch.float64))
+            bottom = sum((gate for gate, _ in opened), torch.zeros(CHANNELS, dtype=torch.float64))
+            nodes.append(a @ x[node] + bias[0] + top / (bottom + 1e-6))
+        return torch.stack(nodes), torch.stack(
+            [edge_attr[place] + gate.relu() for place, (gate, _, _) in enumerate(changed)]
+        )
+
+    x = torch.randn(NODES, CHANNELS, dtype=torch.float64)
+    edge_attr = torch.randn(index.size(1), CHANNELS, dtype=torch.float64)
+    assert_same(lambda *given: conv(given[0], index, given[1]), slow, x, edge_attr)
+
+
+@pytest.mark.parametrize("name", ["SAGEConv", "GCNConv"])
+def test_an_adjacency_gives_what_edges_give(name: str) -> None:
+    layer, index = Layer(CHANNELS, name, norm="layer").double(), edges()  # type: ignore[arg-type]
+    adjacency = Adjacency(index, NODES)
+    x = torch.randn(NODES, CHANNELS, dtype=torch.float64)
+    assert_same(lambda x: layer(x, adjacency)[0], lambda x: layer(x, index)[0], x)
+    # Scores are relu'd: a layer that gave nothing at all would pass.
+    assert bool((layer(x, adjacency)[0] != x).any())
+
+
+def test_an_adjacency_has_all_derivatives() -> None:
+    adjacency = Adjacency(edges(), NODES)
+    x = torch.randn(NODES, 2, dtype=torch.float64, requires_grad=True)
+    for product in (adjacency.mean, adjacency.symmetric):
+        assert torch.autograd.gradcheck(product, x, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(lambda x, product=product: product(x).sin(), x)
+
+
+def test_an_adjacency_keeps_the_precision_of_the_nodes() -> None:
+    adjacency = Adjacency(edges(), NODES)
+    x = torch.randn(NODES, CHANNELS, dtype=torch.float64)
+    conv = SAGEConv(CHANNELS, CHANNELS).double()
+    assert adjacency.mean(x).dtype == torch.float64
+    assert_close(conv.lin_l(adjacency.mean(x)) + conv.lin_r(x), conv(x, edges()))
+    assert adjacency.mean(x.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])
+def test_every_layer_learns_and_resets(name: str) -> None:
+    layer = Layer(CHANNELS, name)  # type: ignore[arg-type]
+    x, index = torch.randn(NODES, CHANNELS), edges()
+    edge_attr = torch.randn(index.size(1), CHANNELS)
+    out, changed = layer(x, index, edge_attr)
+    assert out.shape == x.shape
+    assert changed is not None
+    assert torch.equal(changed, edge_attr) == (name != "GatedGCN")
+    (out.square().sum() + changed.square().sum()).backward()
+    assert [key for key, parameter in layer.named_parameters() if parameter.grad is None] == []
+    before = [parameter.detach().clone() for parameter in layer.parameters()]
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(7.0)
+    layer.reset_parameters()
+    for parameter, old in zip(layer.parameters(), before, strict=True):
+        assert not bool((parameter == 7.0).all())
+        assert parameter.shape == old.shape
+
+
+def test_a_layer_of_ones_own() -> None:
+    layer = Layer(CHANNELS, lambda channels: GATConv(channels, channels, edge_dim=channels), residual=False, norm=None)
+    x, index = torch.randn(NODES, CHANNELS), edges()
+    edge_attr = torch.randn(index.size(1), CHANNELS)
+    assert_close(layer(x, index, edge_attr)[0], layer.conv(x, index, edge_attr).relu())
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "words"),
+    [
+        (lambda: Layer(4, "GINE"), ValueError, "'GINEConv'"),
+        (lambda: Layer(4, GCNConv(4, 4)), TypeError, "a function of the width was expected"),
+        (lambda: Layer(4, norm="instance"), ValueError, "'batch', 'layer' or None"),
+        (lambda: Layer(4, dropout=1.0), ValueError, r"a share in \[0, 1\)"),
+        (
+            lambda: Layer(4, "GINConv")(torch.randn(3, 4), Adjacency(torch.tensor([[0], [1]]), 3)),
+            TypeError,
+            "Pass edge",
+        ),
+    ],
+)
+def test_messages(build: object, error: type[Exception], words: str, as_users_run_it: None) -> None:
+    with pytest.raises(error, match=words):
+        build()  # type: ignore[operator]

@@ -1,0 +1,66 @@
+"""OGB's virtual node against a slow one, and what it shares with ours."""
+
+import pytest
+import torch
+from torch import nn
+
+from mooring.models import OGBVirtualNode
+from support import Ragged, assert_close
+
+CHANNELS = 6
+BATCH = Ragged((5, 0, 3, 7), False, seed=2)
+
+
+def features() -> torch.Tensor:
+    return BATCH.randn(BATCH.num_nodes, CHANNELS)
+
+
+@pytest.mark.parametrize("pool", ["sum", "mean"])
+@pytest.mark.parametrize("norm", ["batch", "layer", None])
+def test_it_is_its_formula_over_two_layers(pool: str, norm: str | None) -> None:
+    node, x, index = OGBVirtualNode(CHANNELS, pool, norm=norm).double(), features(), BATCH.index()  # type: ignore[arg-type]
+    mlp = nn.Sequential(*(part for pair in zip(node.lins, node.norms, strict=True) for part in (*pair, nn.ReLU())))
+    state = torch.zeros(4, CHANNELS, dtype=torch.float64)
+    h, carried = x, None
+    for _ in range(2):
+        total = torch.zeros_like(state).index_add(0, index, h)
+        count = index.bincount(minlength=4).clamp(min=1).unsqueeze(1)
+        state = mlp(state + (total if pool == "sum" else total / count))
+        expected = h + state[index]
+        given = {} if carried is None else {"memory": carried}
+        h, carried = node(h, index, num_graphs=4, return_state=True, **given)
+        assert_close(h, expected)
+        assert_close(carried.slots.squeeze(1), state)
+
+
+def test_only_sources_write_and_only_targets_change() -> None:
+    node, x = OGBVirtualNode(CHANNELS, norm="layer").double(), features()
+    sources, targets = torch.arange(len(x)) % 3 != 0, torch.arange(len(x)) % 2 == 0
+    out = node(x, BATCH.index(), num_graphs=4, sources=sources, targets=targets)
+    assert torch.equal(out[~targets], x[~targets])
+    moved = torch.where(sources.unsqueeze(1), x, x + 1)
+    again = node(moved, BATCH.index(), num_graphs=4, sources=sources, targets=targets)
+    assert_close(again - moved, out - x)
+
+
+def test_reset_and_gradients() -> None:
+    node = OGBVirtualNode(CHANNELS)
+    with torch.no_grad():
+        for parameter in node.parameters():
+            parameter.fill_(7.0)
+    node.reset_parameters()
+    node(features().float(), BATCH.index(), num_graphs=4).sum().backward()
+    assert all(parameter.grad is not None for parameter in node.parameters())
+    assert not any(bool((parameter == 7.0).all()) for parameter in node.parameters())
+
+
+def test_messages(as_users_run_it: None) -> None:
+    with pytest.raises(ValueError, match="Pass norm='layer'"):
+        OGBVirtualNode(4)(torch.randn(3, 4))
+    assert OGBVirtualNode(4).eval()(torch.randn(3, 4)).shape == (3, 4)
+    with pytest.raises(ValueError, match="'sum' or 'mean'"):
+        OGBVirtualNode(4, "max")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'batch', 'layer' or None"):
+        OGBVirtualNode(4, norm="instance")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="x has width 5 but channels=4"):
+        OGBVirtualNode(4)(torch.randn(3, 5))

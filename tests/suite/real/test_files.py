@@ -1,0 +1,125 @@
+"""The offline format: what is in a file, and what is said of one that is missing or wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mooring.suite.real.data import (
+    GRAPH_SETS,
+    NODE_SETS,
+    MissingData,
+    generated_graphs,
+    load_graphs,
+    load_nodes,
+    source,
+)
+from mooring.suite.real.data.files import path_of, read_graphs, read_nodes, write_set
+
+from .conftest import graph_arrays, node_arrays  # isort: skip
+
+
+def packed(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def test_a_set_of_graphs_comes_back_as_it_was_written(folder: Path) -> None:
+    graphs, made = load_graphs("esol"), generated_graphs(40)
+    for name in ("x", "edge", "edge_attr", "node_start", "edge_start", "y"):
+        assert np.array_equal(getattr(graphs, name), getattr(made, name)), name
+    assert {split: list(ids) for split, ids in graphs.splits.items()} == {
+        split: list(ids) for split, ids in made.splits.items()
+    }
+    assert graphs.sha256 == GRAPH_SETS["esol"].sha256
+    # Read once per process.
+    assert load_graphs("esol") is graphs
+
+
+def test_one_graph_comes_back_as_it_was_written(folder: Path) -> None:
+    nodes = load_nodes("minesweeper")
+    assert nodes.x.shape == (60, 5)
+    assert nodes.num_splits == 10
+    assert nodes.masks["valid"].dtype == bool
+    assert not bool((nodes.masks["train"] & nodes.masks["test"]).any())
+
+
+def test_every_set_says_where_it_is_from(tmp_path: Path) -> None:
+    for name in (*GRAPH_SETS, *NODE_SETS):
+        with pytest.raises(MissingData) as caught:
+            (load_graphs if name in GRAPH_SETS else load_nodes)(name, tmp_path)
+        message = str(caught.value)
+        assert f"`mooring data {name}`" in message
+        assert path_of(source(name)).name in message
+        assert "--data-dir FOLDER" in message
+        assert source(name).licence in message
+        assert ("pip install 'mooring[molecules]'" in message) == source(name).loader.startswith("ogb")
+
+
+def test_a_changed_byte_is_noticed(folder: Path) -> None:
+    path = path_of(source("bace"), folder)
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(MissingData, match=r"damaged or another version\. Delete it and type `mooring data bace`"):
+        load_graphs("bace", folder)
+
+
+def test_a_downloaded_file_is_checked_by_the_note_beside_it(tmp_path: Path) -> None:
+    path = path_of(source("zinc"), tmp_path)
+    write_set(path, graph_arrays(generated_graphs(11)))
+    assert len(load_graphs("zinc", tmp_path)) == 11
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(MissingData, match="damaged or another version"):
+        load_graphs("zinc", other)
+
+
+def test_pickles_are_refused() -> None:
+    arrays = graph_arrays(generated_graphs(5))
+    arrays["y"] = np.array([{"any": "object"}] * 5, dtype=object)
+    with pytest.raises(MissingData, match="no npz file of arrays"):
+        read_graphs(packed(arrays), "esol")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": np.zeros((3, 9), np.uint8)}, "the array 'x' does not fit 'n_nodes'"),
+        ({"n_edges": np.array([1, 2])}, "the array 'edge' does not fit 'n_edges'"),
+        ({"y": np.zeros((2, 1), np.float32)}, "the array 'y' does not fit 'n_nodes'"),
+        ({"train": np.array([99])}, "the array 'train' does not fit 'y'"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: str) -> None:
+    with pytest.raises(MissingData, match=words):
+        read_graphs(packed({**graph_arrays(generated_graphs(5)), **change}), "esol")
+
+
+def test_an_edge_out_of_its_graph_is_named() -> None:
+    arrays = graph_arrays(generated_graphs(5))
+    arrays["edge"] = arrays["edge"].copy()
+    arrays["edge"][0, 1] = 50
+    with pytest.raises(MissingData, match="'edge' does not fit 'n_nodes'"):
+        read_graphs(packed(arrays), "esol")
+
+
+def test_a_missing_array_is_named() -> None:
+    from mooring.suite.real.data import generated_nodes
+
+    arrays = node_arrays(generated_nodes())
+    del arrays["val_masks"]
+    with pytest.raises(MissingData, match="has no array 'val_masks'"):
+        read_nodes(packed(arrays), "tolokers")
+    with pytest.raises(MissingData, match="no npz file"):
+        read_nodes(b"no archive", "tolokers")
+
+
+def test_an_unknown_set_is_suggested() -> None:
+    with pytest.raises(ValueError, match="did you mean 'freesolv'"):
+        source("freesolve")

@@ -1,0 +1,85 @@
+"""Records of real graphs -> rows: the setting that a search chose, paired gains, times, published scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.suite.real.tables import choose
+from mooring.suite.records import RunRecord, load
+from mooring.suite.report.registry import build, find
+
+ROOT = Path(__file__).parents[3]
+
+
+def save(
+    out: Path, model: str, seed: int, test: float, valid: float, *, title: str, seconds: float = 10.0, **config: Any
+) -> None:
+    settings = {"dataset": "esol", "learning_rate": 0.001, "epochs": 2, **config}
+    metric = "rmse" if settings["dataset"] == "esol" else "roc_auc"
+    rows = [{"epoch": epoch, metric: valid + 1 - epoch} for epoch in range(2)]
+    record = RunRecord(
+        task="molecules",
+        model=model,
+        seed=seed,
+        preset="full",
+        config=settings,
+        metrics={"best": {metric: valid}, "final": {f"test/{metric}": test}, "epochs": rows},
+        selected_epoch=1,
+        diagnostics={"metric": metric},
+        wall_seconds=seconds,
+        parameters={"total": 201_400, "memory": 100_000},
+        git_commit="0123456789abcdef",
+        title=title,
+        order={"none": 0, "anchored": 1}[model],
+    )
+    record.write(out / f"{settings['dataset']}-{model}-{settings['learning_rate']}-{seed}.json")
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Any:
+    for seed, (none, ours) in enumerate([(1.00, 0.90), (1.20, 1.08), (1.10, 1.01)]):
+        save(tmp_path, "none", seed, none, 1.0, title="No memory")
+        save(tmp_path, "anchored", seed, ours, 0.8, title="Anchored", seconds=15.0)
+    # A search at one seed: better on validation or on test, but not what was run at all seeds.
+    save(tmp_path, "anchored", 0, 0.1, 0.9, title="Anchored", learning_rate=0.003)
+    save(tmp_path, "none", 0, 0.7, 0.75, title="No memory", dataset="hiv")
+    return load([tmp_path])
+
+
+def test_rows_have_paired_gains_times_and_numbers_of_settings(records: Any) -> None:
+    table = build("molecules", records, preset="full")
+    names = [column.title for column in table.columns]
+    rows = {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in table.rows}
+    ours, none = rows["esol, RMSE", "Anchored"], rows["esol, RMSE", "No memory"]
+    # Differences .10, .12, .09: their interval is far smaller than that of either model.
+    assert ours["Gain"] == "+0.103 ± 0.038"
+    assert ours["Test"].startswith("0.997 ± 0.22")
+    assert (ours["Settings"], ours["Seeds"], ours["Time"]) == ("2", "3", "1.50")
+    assert (none["Settings"], none["Gain"], none["Time"], none["Score"]) == ("1", "–", "1.00", "1.173")
+    assert ours["Score"] == "–"
+    assert "arXiv 2005.00687" in none["Model and budget"]
+    assert rows["hiv, ROC-AUC, %", "No memory"]["Test"] == "70.0"
+    assert rows["hiv, ROC-AUC, %", "No memory"]["Score"] == "75.6"
+
+
+def test_the_setting_with_most_seeds_is_chosen_and_then_the_best_on_validation(tmp_path: Path) -> None:
+    save(tmp_path, "anchored", 0, 0.1, 0.9, title="Anchored", learning_rate=0.003)
+    save(tmp_path, "anchored", 0, 0.5, 0.8, title="Anchored")
+    (chosen,) = choose(load([tmp_path]).runs("molecules", "full"))
+    assert chosen.test.mean == 0.5
+    assert chosen.searched == 2
+    # The same validation scores of a metric of which more is better choose the other.
+    for rate, test, valid in ((0.003, 0.1, 0.9), (0.001, 0.5, 0.8)):
+        save(tmp_path, "anchored", 0, test, valid, title="Anchored", dataset="hiv", learning_rate=rate)
+    assert [item.test.mean for item in choose(load([tmp_path]).runs("molecules", "full"))] == [0.5, 0.1]
+
+
+def test_curves_are_drawn_for_each_set(records: Any) -> None:
+    picture: Any = find("figure", "molecules-curves").make(records, {"preset": "full"})
+    assert len(picture.panels) == 2
+    lines = picture.panels[0].axes[0].lines
+    assert len(lines) == 2
+    assert [round(float(value), 3) for value in lines[0].get_ydata()] in ([2.0, 1.0], [1.8, 0.8])
