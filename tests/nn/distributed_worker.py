@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from mooring import ops
@@ -49,6 +52,39 @@ def ddp_gradients(name: str, rank: int) -> dict[str, Tensor]:
     return {key: parameter.grad for key, parameter in module.module.named_parameters()}
 
 
+def fsdp_gradients(rank: int) -> dict[str, Tensor]:
+    """Every Linear a shard of its own, and what is left over together."""
+    module: Any = build("anchored")
+    mesh = init_device_mesh("cpu", (WORLD,))
+    for one in list(module.modules()):
+        if isinstance(one, nn.Linear):
+            fully_shard(one, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    loss_of(module, "anchored", rank).backward()
+    return {key: parameter.grad.full_tensor() for key, parameter in module.named_parameters()}
+
+
+class Carried(nn.Module):
+    """One memory through two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(build("anchored") for _ in range(2))
+
+    def forward(self, x: Tensor, index: Tensor, address: None = None) -> Tensor:
+        h, memory = self.layers[0](x, index, return_state=True)
+        return self.layers[1](h, index, memory=memory)
+
+
+def carried_gradients(rank: int) -> dict[str, Tensor | None]:
+    # The learned slots of the second layer are not used: those of the first take their place.
+    module = DistributedDataParallel(Carried(), find_unused_parameters=True)
+    for _ in range(STEPS):
+        module.zero_grad()
+        loss_of(module, "carried", rank).backward()
+    return {key: parameter.grad for key, parameter in module.module.named_parameters()}
+
+
 def split_graph(rank: int) -> dict[str, Tensor]:
     """One graph, half of its nodes here: the output for them, and gradients of the sum of both ranks' losses."""
     module = SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, merge=ops.all_merge).double()
@@ -71,6 +107,7 @@ def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD)
     found = {name: ddp_gradients(name, rank) for name in ("anchored", "addressed", "mean")}
     found["split"] = split_graph(rank)
+    found["fsdp"], found["carried"] = fsdp_gradients(rank), carried_gradients(rank)
     torch.save(found, results)
     dist.destroy_process_group()
 

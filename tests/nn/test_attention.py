@@ -19,9 +19,11 @@ def aggregation(**kwargs: object) -> SlotAggregation:
     return SlotAggregation(CHANNELS, SLOTS, HEADS, **kwargs).double()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("competition", [True, False])
 @pytest.mark.parametrize("anchored", [True, False])
-def test_the_weights_of_an_aggregation_are_those_it_averages_with(anchored: bool) -> None:
-    aggr, x, index = aggregation(anchored=anchored), BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index()
+def test_the_weights_of_an_aggregation_are_those_it_averages_with(anchored: bool, competition: bool) -> None:
+    aggr = aggregation(anchored=anchored, competition=competition)
+    x, index = BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index()
     out, inside = aggr(x, index, dim_size=4, return_state=True)
     assert_close(out, aggr(x, index, dim_size=4))
     weights = inside.write_weights

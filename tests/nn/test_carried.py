@@ -1,5 +1,11 @@
 """A memory that lives through the layers of a network."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +15,8 @@ from mooring.nn import SlotConv, SlotVirtualNode
 from mooring.ops.plan import Grid
 from mooring.ops.tiles.layout import Layout
 from support import Ragged, assert_close
+
+import carried_worker  # isort: skip
 
 CHANNELS, SLOTS = 12, 5
 BATCH = Ragged((7, 0, 3, 11), False, seed=4)
@@ -78,6 +86,29 @@ def test_a_convolution_passes_it_on() -> None:
     assert out.shape == alone.shape
     assert last.slots.shape == (4, SLOTS, CHANNELS)
     assert not torch.allclose(out, alone)
+
+
+def test_a_state_dict_and_a_saved_memory_give_the_next_layer_all_it_needs(tmp_path: Path) -> None:
+    first, second, x = module(init_std=0.5), module(init_std=0.5), features()
+    h, carried = first(x, BATCH.index(), num_graphs=4, return_state=True)
+    out = second(h, BATCH.index(), num_graphs=4, memory=carried)
+    torch.save({"memory": carried, "h": h, "second": second.state_dict()}, tmp_path / "saved.pt")
+    saved, other = torch.load(tmp_path / "saved.pt", weights_only=True), module(init_std=0.5)
+    assert not torch.allclose(other(h, BATCH.index(), num_graphs=4, memory=carried), out), "the control"
+    other.load_state_dict(saved["second"])
+    assert torch.equal(other(saved["h"], BATCH.index(), num_graphs=4, memory=saved["memory"]), out)
+
+
+def test_killed_and_resumed_it_is_the_run_that_was_not(tmp_path: Path) -> None:
+    worker = Path(carried_worker.__file__)
+    environment = {**os.environ, "MOORING_SHAPE_CHECKS": "0", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(worker), str(tmp_path / "killed.pt"), "2"]
+    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+    assert torch.load(tmp_path / "killed.pt", weights_only=True)["done"] == 2
+    resumed, memory = carried_worker.train(tmp_path / "killed.pt")
+    whole, expected = carried_worker.train(tmp_path / "whole.pt")
+    assert all(torch.equal(resumed[key], one) for key, one in whole.items())
+    assert torch.equal(memory.slots, expected.slots)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 from support import assert_close, run_script
 
-from distributed_worker import WORLD, batch_of, build, loss_of  # isort: skip
+from distributed_worker import WORLD, Carried, batch_of, build, loss_of  # isort: skip
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
 
@@ -38,6 +38,23 @@ def test_ddp_gradients_are_the_mean_over_both_batches(found: list[Any], name: st
     loss_of(alone, name, 0).backward()
     some = next(iter(found[0][name]))
     assert not torch.allclose(dict(alone.named_parameters())[some].grad, found[0][name][some]), "the control"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["fsdp", "carried"])
+def test_sharded_layers_and_a_carried_memory(found: list[Any], how: str) -> None:
+    """FSDP2 of every Linear, and DDP of layers that hand their memory on: the same mean over both batches."""
+    module = build("anchored") if how == "fsdp" else Carried()
+    (sum(loss_of(module, how, rank) for rank in range(WORLD)) / WORLD).backward()  # type: ignore[union-attr]
+    unused = [key for key, parameter in module.named_parameters() if parameter.grad is None]
+    assert unused == ([] if how == "fsdp" else ["layers.1.write.slot"])
+    for key, parameter in module.named_parameters():
+        for rank in range(WORLD):
+            grad = found[rank][how][key]
+            assert_close(torch.zeros_like(parameter) if grad is None else grad, _grad(parameter))
+
+
+def _grad(parameter: torch.nn.Parameter) -> torch.Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
 def test_one_graph_over_two_processes_is_one_memory(found: list[Any]) -> None:

@@ -1,5 +1,7 @@
 """Modules that leave Python: torch.export, ONNX, and tensors without data."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mooring.nn import SlotVirtualNode, VirtualNode
-from support import Ragged
+from support import Ragged, run_script
 
 CHANNELS = 16
+WORKER = Path(__file__).parent / "export_worker.py"
 SHORT, LONG = Ragged((4, 7), False, seed=1), Ragged((5, 3, 9), False, seed=2)
 # Shapes are checked by names that a traced graph does not have.
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -51,6 +54,19 @@ def test_exported_for_any_number_of_nodes_and_graphs(name: str, how: str) -> Non
     assert not any("mooring" in str(node.target) for node in program.graph.nodes), "PyTorch's own operators alone"
     given = inputs(LONG, batched)
     torch.testing.assert_close(program.module()(*given), module(*given), rtol=0.0, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def differences(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    return json.loads(run_script(WORKER, str(tmp_path_factory.mktemp("ahead") / "memory.pt2")).splitlines()[-1])
+
+
+@pytest.mark.parametrize("how", ["strict, slots", "strict, sum", "ahead of time"])
+def test_exported_strictly_and_compiled_ahead_of_time(differences: dict[str, float], how: str) -> None:
+    """Traced as torch.compile traces, without being told the number of graphs; and run by AOTInductor."""
+    if how == "ahead of time" and shutil.which("g++") is None:
+        pytest.skip("inductor needs a C++ compiler")
+    assert differences[how] < 1e-5
 
 
 @pytest.mark.parametrize("batched", [False, True], ids=["one graph", "batch"])

@@ -84,6 +84,25 @@ def test_an_adapter_equals_the_merged_weight(batch: Ragged) -> None:
 
 
 @EACH
+def test_peft_adapters_learn_and_merge(batch: Ragged) -> None:
+    peft = pytest.importorskip("peft", reason="peft is for development: pip install 'mooring[dev]'")
+    memory, x, index = module(), batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    names = [name for name, child in memory.named_modules() if type(child) is nn.Linear]
+    expected = memory(x, index)
+    adapted = peft.get_peft_model(memory, peft.LoraConfig(r=2, target_modules=names)).double()
+    assert_close(adapted(x, index), expected)
+    optimiser = torch.optim.SGD([one for one in adapted.parameters() if one.requires_grad], lr=0.1)
+    adapted(x, index).square().sum().backward()
+    learned = {name: one.grad for name, one in adapted.named_parameters() if "lora_B" in name}
+    assert len(learned) == len(names)
+    assert all(grad is not None and bool(grad.any()) for grad in learned.values())
+    optimiser.step()
+    out = adapted(x, index)
+    assert not torch.allclose(out, expected)
+    assert_close(adapted.merge_and_unload()(x, index), out)
+
+
+@EACH
 def test_hooks_fire_whatever_the_batch(batch: Ragged) -> None:
     memory, fired = module(), []
     for parent, name in linears(memory):

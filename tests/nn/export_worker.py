@@ -1,0 +1,50 @@
+"""Exports modules as torch.compile traces them, one of them on to AOTInductor; run by test_export without shape checks.
+
+Argument: where to put the package. Prints one JSON object: how far each is off, on a batch of other sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mooring.nn import SlotVirtualNode, VirtualNode
+
+CHANNELS = 16
+
+
+def batch(*sizes: int) -> tuple[Tensor, Tensor]:
+    index = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return torch.randn(index.numel(), CHANNELS), index
+
+
+def export(module: nn.Module) -> Any:
+    nodes = torch.export.Dim("nodes", min=2)
+    return torch.export.export(module, batch(4, 7), dynamic_shapes=({0: nodes}, {0: nodes}), strict=True)
+
+
+def ahead(program: Any, path: str) -> Callable[..., Tensor]:
+    # Compiled for a check and not for speed.
+    options = {"aot_inductor.compile_wrapper_opt_level": "O0"}
+    package = torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=options)
+    return torch._inductor.aoti_load_package(package)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # torch's, about itself
+    given = batch(5, 3, 9)
+    found = {}
+    for name, module in (("sum", VirtualNode(CHANNELS, "sum")), ("slots", SlotVirtualNode(CHANNELS, 3, init_std=0.5))):
+        expected, program = module.eval()(*given), export(module)
+        found[f"strict, {name}"] = float((program.module()(*given) - expected).abs().max())
+    if shutil.which("g++") is not None:
+        found["ahead of time"] = float((ahead(program, sys.argv[1])(*given) - expected).abs().max())
+    print(json.dumps(found))
