@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from drawable import CHANNELS, HEADS, SLOTS, Net, ring
-from mooring.zoo.matched import WithNodeMLP
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
@@ -13,6 +12,7 @@ from mooring import zoo
 from mooring.look import record
 from mooring.look.record import memories
 from mooring.nn import HeteroSlotVirtualNode, MemorySpec, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.zoo.budget import WithNodeMLP
 from support import assert_close
 
 X, BATCH = torch.randn(13, CHANNELS), torch.tensor([0] * 6 + [1] * 7)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mooring.named import lazy
+from mooring.named import late
 from mooring.nn.addresses import Addresses
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM
 from mooring.nn.memory import SlotMemory
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 # Each is made of the others, and imported when it is asked for.
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         "HeteroSlotVirtualNode": "hetero_slot_virtual_node",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,14 +13,15 @@ from torch import Tensor, nn
 
 from mooring.models import CategoryEncoder, PositionEncoder
 from mooring.models.readout import ReadoutName
-from mooring.nn import MemoryOptions, SlotAggregation
+from mooring.nn import SlotAggregation
 from mooring.suite.real.config import RealConfig, RealExperiment, known
 from mooring.suite.real.data import GRAPH_SETS, GraphBatch, GraphSet, collate, generated_graphs, load_graphs
 from mooring.suite.real.data.catalogue import ATOMS, BONDS, Metric
 from mooring.suite.real.data.encodings import Encoding, encoded
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, official, score
-from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.experiment import register_experiment
+from mooring.suite.train.schedule import shuffled
 
 EVALUATION_BATCH = 256
 GENERATED_GRAPHS = 60
@@ -49,10 +49,7 @@ class GraphConfig(RealConfig):
     train_graphs: int | None = None
     evaluation_graphs: int | None = None
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *RealConfig.at_least_one,
-        *("batch_size", "encoding_width", "train_graphs", "evaluation_graphs"),
-    )
+    at_least_one: ClassVar[tuple[str, ...]] = ("batch_size", "encoding_width", "train_graphs", "evaluation_graphs")
 
 
 class GraphExperiment(RealExperiment):
@@ -121,11 +118,8 @@ class GraphExperiment(RealExperiment):
 
     def train_batch(self, epoch: int, step: int) -> GraphBatch:
         train = self.chosen("train")
-        order = np.random.default_rng((self.seed, epoch)).permutation(train)
-        # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
         size = min(self.config.batch_size, len(train))
-        first = step * size % len(train)
-        return collate(self.graphs, np.take(order, range(first, first + size), mode="wrap"))
+        return collate(self.graphs, shuffled(train, size, self.seed, epoch, step))
 
     @cached_property
     def scale(self) -> tuple[Tensor, Tensor]:
@@ -171,14 +165,14 @@ class GraphExperiment(RealExperiment):
 # 50 epochs or more, and five layers 300 wide, is what OGB's own baselines have; two cores have less.
 MOLECULES = GraphConfig(epochs=60, dataset="esol", memory_after=(1, 3))
 PEPTIDES = GraphConfig(epochs=40, dataset="func", batch_size=64, channels=96, memory_after=(1, 3), encoding="none")
-TINY: dict[str, Any] = {
-    "dataset": "generated",
-    "epochs": 2,
-    "channels": 16,
-    "layers": 2,
-    "memory_after": (0, 1),
-    "batch_size": 13,
-    "memory": MemoryOptions(slots=3, heads=2, init_std=0.02),
+TINY = GraphConfig(epochs=2).but(
+    channels=16, layers=2, memory_after=(0, 1), batch_size=13, slots=3, heads=2, init_std=0.02
+)
+MOLECULE_PRESETS = {"tiny": TINY, "quick": MOLECULES.but(epochs=20), "full": MOLECULES}
+PEPTIDE_PRESETS = {
+    "tiny": TINY,
+    "quick": PEPTIDES.but(epochs=6, channels=64, train_graphs=1500, evaluation_graphs=500),
+    "full": PEPTIDES,
 }
 
 
@@ -186,29 +180,17 @@ TINY: dict[str, Any] = {
 class MoleculeExperiment(GraphExperiment):
     """OGB's molecules, one of its sets at a time: ``--set dataset=lipo``."""
 
-    name: ClassVar[str] = "molecules"
-    config_type: ClassVar[type[TrainConfig]] = GraphConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = {
-        "tiny": GraphConfig(**TINY),
-        "quick": GraphConfig(**{**vars(MOLECULES), "epochs": 20}),
-        "full": MOLECULES,
-    }
-    models: ClassVar[tuple[str, ...]] = MODELS
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("rmse", "min")
+    name = "molecules"
+    presets = MOLECULE_PRESETS
+    models = MODELS
+    select = ("rmse", "min")
 
 
 @register_experiment
 class PeptideExperiment(GraphExperiment):
     """LRGB's Peptides-func: ten labels of graphs of 150 atoms."""
 
-    name: ClassVar[str] = "peptides"
-    config_type: ClassVar[type[TrainConfig]] = GraphConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = {
-        "tiny": GraphConfig(**TINY),
-        "quick": GraphConfig(
-            **{**vars(PEPTIDES), "epochs": 6, "channels": 64, "train_graphs": 1500, "evaluation_graphs": 500}
-        ),
-        "full": PEPTIDES,
-    }
-    models: ClassVar[tuple[str, ...]] = MODELS
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("average_precision", "max")
+    name = "peptides"
+    presets = PEPTIDE_PRESETS
+    models = MODELS
+    select = ("average_precision", "max")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +13,12 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.models import Adjacency
 from mooring.models.layers import ConvName
-from mooring.nn import MemoryOptions
 from mooring.suite.real.config import RealConfig, RealExperiment, known
 from mooring.suite.real.data import NODE_SETS, NodeSet, data_folder, generated_nodes, load_nodes
 from mooring.suite.real.data.catalogue import Metric
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, score
-from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.experiment import register_experiment
 
 # Of these, Adjacency makes products; the others send a message along every edge.
 MULTIPLIED = ("SAGEConv", "GCNConv")
@@ -35,7 +33,12 @@ class NodeConfig(RealConfig):
     norm: Literal["batch", "layer", "none"] = "layer"
     log_size: Literal["none", "nodes", "head"] = "none"
 
-    at_least_one: ClassVar[tuple[str, ...]] = (*RealConfig.at_least_one, "steps_per_epoch")
+    at_least_one: ClassVar[tuple[str, ...]] = ("steps_per_epoch",)
+
+
+FULL = NodeConfig(epochs=60, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3)
+TINY = NodeConfig(epochs=2, steps_per_epoch=3).but(channels=16, layers=2, memory_after=(0, 1), slots=3, heads=2)
+PRESETS = {"tiny": TINY, "quick": FULL.but(epochs=12), "full": FULL}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,25 +59,13 @@ class WholeGraph:
 class NodeExperiment(RealExperiment):
     """Which nodes of a graph belong to a class; seed s has the official split number s modulo their number."""
 
-    name: ClassVar[str] = "nodes"
-    config_type: ClassVar[type[TrainConfig]] = NodeConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = {
-        "tiny": NodeConfig(
-            epochs=2,
-            steps_per_epoch=3,
-            channels=16,
-            layers=2,
-            memory_after=(0, 1),
-            memory=MemoryOptions(slots=3, heads=2, init_std=0.02),
-        ),
-        "quick": NodeConfig(epochs=12, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
-        "full": NodeConfig(epochs=60, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
-    }
+    name = "nodes"
+    presets = PRESETS
     # Dense attention over ten thousand nodes has a hundred million weights per head and layer; Performer is linear.
-    models: ClassVar[tuple[str, ...]] = (
+    models = (
         *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "cross-attn", "anchored", "lse", "gmt", "performer", "exphormer"),
     )
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("roc_auc", "max")
+    select = ("roc_auc", "max")
     config: NodeConfig
 
     def __init__(self, config: NodeConfig, model: str, seed: int) -> None:
