@@ -51,7 +51,7 @@ def import_object(target: str, who: str) -> Any:
     return found
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A package's ``__getattr__``: its names are imported when first asked for, so that importing it costs nothing.
 
     Args:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mooring.named import lazy as late
+from mooring.named import late
 from mooring.nn.addresses import Addresses
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM
 from mooring.nn.memory import SlotMemory

@@ -6,7 +6,7 @@ Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from mooring.named import lazy
+from mooring.named import late
 from mooring.ops.backend import current_backend, use_backend
 from mooring.ops.film import film
 from mooring.ops.flops import register as _register_flops
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mooring.ops.distributed import all_merge
     from mooring.ops.stream import NodeChunk, write_stream
 
-_late = lazy(__name__, {"NodeChunk": "stream", "all_merge": "distributed", "write_stream": "stream"})
+_find = late(__name__, {"NodeChunk": "stream", "all_merge": "distributed", "write_stream": "stream"})
 
 
 def __getattr__(name: str) -> Any:
     if name == "log_surprise":
         warnings.warn("ops.log_surprise is called ops.softplus_odds now.", DeprecationWarning, stacklevel=2)
         return softplus_odds
-    return _late(name)
+    return _find(name)
 
 
 _register_flops()

@@ -1,5 +1,5 @@
 """Everything that trains, measures, reports or talks to a terminal: ``pip install 'mooring[suite]'``."""
 
-from mooring.named import lazy
+from mooring.named import late
 
-__all__ = ["lazy"]
+__all__ = ["late"]

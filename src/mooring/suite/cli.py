@@ -281,8 +281,8 @@ def report(
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check or refresh:
-        from mooring.suite.report.published import StaleError, refusals
-        from mooring.suite.report.published import refresh as renew
+        from mooring.suite.report import StaleError, refusals
+        from mooring.suite.report import refresh as renew
     if check:
         refused = refusals(RESULTS)
         for line in refused:

@@ -92,7 +92,8 @@ def trained(path: Path) -> Trained:
     state, config = found
     cls = get_experiment(task)
     plain = {name: value for name, value in config.items() if name != "devices"}
-    experiment = cls(strict(cls.config_type, plain, str(checkpoint)), model, seed)
+    config_type = type(cls.presets[cls.usual_preset()])
+    experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
     with torch.random.fork_rng(devices=[]):
         net = experiment.build()
     try:

@@ -1,18 +1,98 @@
-"""Graphs packed end to end: where those of a batch lie, and how many are made at once in several processes."""
+"""Graphs packed end to end: one array per field, where the graphs of a batch lie, and many made at once."""
 
 from __future__ import annotations
 
+import io
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
 from multiprocessing import get_context, parent_process
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
+
+from mooring.suite.files import write_atomic
 
 Graph = TypeVar("Graph")
+
+
+class Packed(Generic[Graph]):
+    """Graphs ``0..len-1`` of one split: each field of a graph as one array, an attribute of the field's name.
+
+    The two arrays named in ``starts`` [graphs + 1] say where the nodes and edges of each graph begin.
+
+    Args:
+        arrays: the arrays by name.
+    """
+
+    #: The dataclass of one graph; its fields with nodes along the first axis, and with edges along the last. Every
+    #: other field has one value per graph.
+    graph_type: ClassVar[type]
+    per_node: ClassVar[tuple[str, ...]]
+    per_edge: ClassVar[tuple[str, ...]]
+    starts: ClassVar[tuple[str, str]]
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.arrays = dict(arrays)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        arrays = vars(self).get("arrays", {})
+        if name not in arrays:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        found: NDArray[Any] = arrays[name]
+        return found
+
+    @classmethod
+    def pack(cls, graphs: Sequence[Graph]) -> Self:
+        """Concatenate the graphs."""
+        arrays = {}
+        for field in fields(cls.graph_type):
+            values = [getattr(graph, field.name) for graph in graphs]
+            if field.name in (*cls.per_node, *cls.per_edge):
+                arrays[field.name] = np.concatenate(values, axis=0 if field.name in cls.per_node else -1)
+            else:
+                arrays[field.name] = np.stack(values)
+        for start, of, axis in ((cls.starts[0], cls.per_node[0], 0), (cls.starts[1], cls.per_edge[0], -1)):
+            arrays[start] = np.cumsum([0] + [getattr(graph, of).shape[axis] for graph in graphs])
+        return cls(arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays[self.starts[0]]) - 1
+
+    def __getitem__(self, index: int) -> Graph:
+        if not 0 <= index < len(self):
+            raise IndexError(f"{type(self).__name__}: graph {index} of {len(self)}.")
+        nodes, edges = (slice(*self.arrays[start][index : index + 2]) for start in self.starts)
+        values = {}
+        for field in fields(self.graph_type):
+            array = self.arrays[field.name]
+            if field.name in self.per_node:
+                values[field.name] = array[nodes]
+            elif field.name in self.per_edge:
+                values[field.name] = array[..., edges]
+            else:
+                values[field.name] = array[index] if array.ndim > 1 else array[index].item()
+        found: Graph = self.graph_type(**values)
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write to ``path``; a kill at any moment leaves the old file or the new one, never a part of one."""
+        content = io.BytesIO()
+        np.savez(content, **self.arrays)  # type: ignore[arg-type] # a field may not be called allow_pickle
+        write_atomic(path, content.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        # Opened here, because numpy forgets to close a file that turns out to be broken.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return cls(
+                {name: stored[name] for name in (*(field.name for field in fields(cls.graph_type)), *cls.starts)}
+            )
 
 
 def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

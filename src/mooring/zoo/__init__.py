@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mooring.named import lazy
+from mooring.named import late
 from mooring.nn import MemoryOptions, MemorySpec
 from mooring.zoo.registry import Entry, build, entry, names, register, takes_spec
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 # A run with one module of the zoo needs neither what the others share nor their sizes.
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         **dict.fromkeys(("GlobalModule", "Rows", "SlotRival"), "base"),

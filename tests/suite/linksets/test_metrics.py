@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
-from mooring.suite.linksets.data import LinkSettings, generate_many
+from mooring.suite.linksets.data import LinkDataset, LinkSettings, generate_many
 from mooring.suite.linksets.metrics import (
     agreement,
     best_threshold,
@@ -76,5 +74,5 @@ def test_f1_by_size_separates_graphs() -> None:
 
 def test_greedy_is_good_but_not_perfect() -> None:
     assert 0.5 < greedy_f1(GRAPHS, SETTINGS) < 1.0
-    random = dataclasses.replace(GRAPHS, weight=np.random.default_rng(0).permutation(GRAPHS.weight))
+    random = LinkDataset({**GRAPHS.arrays, "weight": np.random.default_rng(0).permutation(GRAPHS.weight)})
     assert greedy_f1(random, SETTINGS) < greedy_f1(GRAPHS, SETTINGS) - 0.1

@@ -26,7 +26,7 @@ def net(memory: str) -> LinkNet:
 
 
 def graphs(*which: int) -> LinkBatch:
-    return widened(collate(GRAPHS, np.array(which), TINY.sectors))
+    return widened(collate(GRAPHS, np.array(which), TINY.graphs.sectors))
 
 
 def widened(batch: LinkBatch) -> LinkBatch:

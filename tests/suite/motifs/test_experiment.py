@@ -82,7 +82,7 @@ def test_a_tiny_run_gives_a_whole_record(model, tmp_path):
     assert set(record.diagnostics["per_motif"]) == set(TEST_SPLITS)
     assert set(record.diagnostics["per_motif"]["jittered"]) == set(MOTIF_NAMES)
     table = record.diagnostics["error_by_count"]["counts"]
-    assert min(table["count"]) > TINY.max_count
+    assert min(table["count"]) > TINY.census.max_count
     assert len(table["count"]) == len(table["log_mae"])
     assert record.diagnostics["replication_change"] > 1e-4
 
@@ -123,7 +123,7 @@ def test_an_unknown_readout_is_refused_with_a_suggestion():
 )
 def test_impossible_configs_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        replace(TINY, **change)
+        TINY.but(**change)
 
 
 def test_the_census_of_a_config_does_not_depend_on_how_it_is_trained():

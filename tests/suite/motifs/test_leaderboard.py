@@ -47,7 +47,7 @@ def test_a_backbone_learns_to_name_gadgets() -> None:
 
     def separation(steps: int) -> float:
         backbone = learned_backbone(replace(TINY, channels=32, pretrain_steps=steps, train_graphs=200), seed=1)
-        batch = collate(cached_census(TINY.census, "iid", 90, 1), torch.arange(90).numpy(), TINY.num_types)
+        batch = collate(cached_census(TINY.census, "iid", 90, 1), torch.arange(90).numpy(), TINY.census.num_types)
         roots = batch.planted > 0
         with torch.no_grad():
             h = backbone(batch.x, batch.edge_index)[roots]

@@ -73,7 +73,7 @@ def test_parameters_agree_within_ten_per_cent(preset):
     spec = ReadoutSpec(config.channels, config.slots, config.heads, SIZES)
     totals = {}
     for name, readout in READOUTS.items():
-        backbone = GINBackbone(config.num_types, config.channels, config.layers)
+        backbone = GINBackbone(config.census.num_types, config.channels, config.layers)
         net = MotifNet(backbone, config.channels, readout.build(spec), num_motifs=6)
         totals[name] = sum(parameter.numel() for parameter in net.parameters())
     assert max(totals.values()) < 1.1 * min(totals.values()), totals

@@ -16,7 +16,7 @@ from mooring.suite.train.config import ConfigError, flat, override, to_json
 from mooring.suite.train.experiment import MemoryConfig, list_experiments
 
 MODEL = {"two-radius-original": "gcn+anchored"}
-TASKS = [name for name, cls in list_experiments().items() if issubclass(cls.config_type, MemoryConfig)]
+TASKS = [name for name, cls in list_experiments().items() if isinstance(cls.presets["tiny"], MemoryConfig)]
 
 
 def memories(task: str, config: Any) -> list[SlotVirtualNode]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.suite.train.experiment import LOWEST_RATE, warmup_then_cosine
+from mooring.suite.train.schedule import LOWEST_RATE, warmup_then_cosine
 
 EPOCHS, STEPS = 5, 7
 

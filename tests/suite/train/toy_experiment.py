@@ -44,7 +44,6 @@ class ToyNet(nn.Module):
 
 class Toy(Experiment):
     name: ClassVar[str] = "toy"
-    config_type: ClassVar[type[TrainConfig]] = ToyConfig
     presets: ClassVar[Mapping[str, TrainConfig]] = {
         "quick": ToyConfig(epochs=5, steps_per_epoch=3, learning_rate=0.05, memory_lr_scale=0.5),
     }

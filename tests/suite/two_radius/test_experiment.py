@@ -9,6 +9,7 @@ import torch
 from mooring.nn import MemoryOptions
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import PermutationExperiment, TwoRadiusExperiment, TwoRadiusNet
+from mooring.suite.two_radius.data import CountedTask
 from mooring.suite.two_radius.experiment import PAPER, PERMUTATION_TINY, QUICK, TINY
 
 
@@ -19,7 +20,7 @@ def test_registered_under_its_name() -> None:
 def test_paper_preset_is_the_protocol() -> None:
     assert (PAPER.epochs, PAPER.steps_per_epoch, PAPER.assignments, PAPER.validation_batches) == (200, 50, 32, 8)
     assert (PAPER.learning_rate, PAPER.memory_lr_scale, PAPER.weight_decay, PAPER.clip_norm) == (1e-4, 2.0, 0.0, 5.0)
-    assert (PAPER.num_identifiers, PAPER.max_base_count, PAPER.scales, PAPER.num_centres) == (12, 4, (1, 2, 3), 1)
+    assert PAPER.task == CountedTask(12, 4, (1, 2, 3), num_centres=1, rendering="collapsed")
     assert (PAPER.channels, PAPER.layers) == (128, 3)
     assert PAPER.memory == MemoryOptions(slots=12, heads=4, temperature=0.35, init_std=1e-3, mass="log_odds")
     assert TwoRadiusExperiment.select == ("both", "max")
@@ -129,7 +130,7 @@ def test_messages() -> None:
     with pytest.raises(
         ValueError, match=r"^two-radius: base count 4 at scale 4 gives 16, above num_counts=12\. Raise "
     ):
-        TwoRadiusExperiment(replace(PAPER, scales=(1, 4), num_counts=12), "vn", 0)
+        PAPER.but(scales=(1, 4), num_counts=12)
     with pytest.raises(ValueError, match=r"unknown module 'anchord'; did you mean 'anchored'\?$"):
         TwoRadiusExperiment(PAPER, "anchord", 0)
 
@@ -172,4 +173,4 @@ def test_stops_when_solved() -> None:
 
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^two-radius: num_identifiers=0, expected at least 1\.$"):
-        PermutationExperiment(replace(PERMUTATION_TINY, num_identifiers=0), "vn", 0)
+        PERMUTATION_TINY.but(num_identifiers=0)

@@ -5,6 +5,7 @@ import torch
 
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import OriginalExperiment, OriginalNet
+from mooring.suite.two_radius.data import OriginalTask
 from mooring.suite.two_radius.original import FULL, TINY
 
 
@@ -52,7 +53,7 @@ def test_an_epoch_visits_every_graph_once_in_a_new_order() -> None:
 
 
 def test_full_preset_has_the_published_data() -> None:
-    assert (FULL.sizes, FULL.num_classes, FULL.layers) == ((7000, 700, 700), 10, 4)
+    assert (FULL.task, FULL.layers) == (OriginalTask(10, 10, 1, (7000, 700, 700)), 4)
     assert (FULL.steps_per_epoch - 1) * FULL.batch_size < 7000 <= FULL.steps_per_epoch * FULL.batch_size
 
 

@@ -1,11 +1,11 @@
 """Constrained link sets: no local messages, one pair decoder, any global memory of the zoo."""
 
-from mooring.suite import lazy
+from mooring.suite import late
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {"linksets": "experiment"}
 
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         "LinkConfig": "experiment",

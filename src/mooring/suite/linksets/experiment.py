@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,38 +19,32 @@ from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSett
 from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
 from mooring.suite.linksets.model import LinkNet, matched_hidden
 from mooring.suite.train.engine import cores
-from mooring.suite.train.experiment import (
-    Experiment,
-    MemoryConfig,
-    TrainConfig,
-    describe,
-    register_experiment,
-    warmup_then_cosine,
-)
+from mooring.suite.train.experiment import MemoryConfig, describe, register_experiment
+from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 EVALUATION_BATCH = 50
 SIZE_BINS = 6
 
 
 @dataclass(frozen=True)
-class LinkConfig(LinkSettings, MemoryConfig):
-    """Training and graphs in one flat config, so that every field can be overridden by name.
+class LinkConfig(FiniteConfig, MemoryConfig):
+    """Training, graphs and memory.
 
     Args:
+        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
+        graphs: nodes and rules, see :class:`~mooring.suite.linksets.data.LinkSettings`.
         data_seed: seed of the graphs. Runs of all models and seeds share them; see ``docs/linksets.md``.
-        batch_size: graphs per step.
-        train_graphs, validation_graphs, test_graphs, larger_graphs: graphs of each split.
+        validation_graphs, test_graphs, larger_graphs: graphs of each split.
         channels: width of node vectors and memory.
         blocks: memory modules, each followed by a node MLP.
         hidden: hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
         memory: options of the global modules.
         waves: Fourier features of a point.
-        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
     """
 
-    data_seed: int = 0
     batch_size: int = 32
-    train_graphs: int = 4000
+    graphs: LinkSettings = LinkSettings()
+    data_seed: int = 0
     validation_graphs: int = 400
     test_graphs: int = 500
     larger_graphs: int = 150
@@ -59,77 +53,46 @@ class LinkConfig(LinkSettings, MemoryConfig):
     hidden: int = 64
     memory: MemoryOptions = MemoryOptions(slots=64, heads=1, init_std=0.02, anchor_init=3.0)
     waves: int = 16
-    warmup_epochs: float = 1.0
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.at_least_one,
-        *("batch_size", "train_graphs", "validation_graphs", "test_graphs", "larger_graphs"),
-        *("channels", "blocks", "hidden", "waves"),
+        "validation_graphs",
+        "test_graphs",
+        "larger_graphs",
+        "channels",
+        "blocks",
+        "hidden",
+        "waves",
     )
-    not_negative: ClassVar[tuple[str, ...]] = (*MemoryConfig.not_negative, "data_seed", "warmup_epochs")
-
-    def __post_init__(self) -> None:
-        self.check_ranges()
-        super().__post_init__()
-        if self.steps_per_epoch * self.batch_size > self.train_graphs:
-            raise ValueError(
-                f"linksets: {self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
-                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them."
-            )
-
-    @property
-    def graphs(self) -> LinkSettings:
-        """The part of the config that graphs depend on."""
-        return LinkSettings(**{field.name: getattr(self, field.name) for field in fields(LinkSettings)})
+    not_negative: ClassVar[tuple[str, ...]] = ("data_seed",)
 
     def num_graphs(self, split: str) -> int:
         """Number of graphs of a split."""
         return getattr(self, f"{split}_graphs")
 
 
-PRESETS: dict[str, LinkConfig] = {
-    "tiny": LinkConfig(
-        epochs=2,
-        steps_per_epoch=3,
-        learning_rate=2e-3,
-        nodes=(5, 13),
-        larger_nodes=(17, 19),
-        batch_size=7,
-        train_graphs=23,
-        validation_graphs=11,
-        test_graphs=7,
-        larger_graphs=3,
-        channels=16,
-        blocks=2,
-        hidden=16,
-        memory=MemoryOptions(slots=6, heads=2, init_std=0.02, anchor_init=3.0),
-        waves=4,
-    ),
-    "quick": LinkConfig(
-        epochs=16,
-        steps_per_epoch=50,
-        learning_rate=2e-3,
-        train_graphs=1600,
-        validation_graphs=150,
-        test_graphs=200,
-        larger_graphs=40,
-    ),
-    "full": LinkConfig(epochs=15, steps_per_epoch=125, learning_rate=2e-3),
-}
+FULL = LinkConfig(epochs=15, steps_per_epoch=125, learning_rate=2e-3)
+QUICK = FULL.but(
+    epochs=16, steps_per_epoch=50, train_graphs=1600, validation_graphs=150, test_graphs=200, larger_graphs=40
+)
+TINY = (
+    FULL.but(epochs=2, steps_per_epoch=3, batch_size=7, channels=16, blocks=2, hidden=16, slots=6, heads=2, waves=4)
+    .but(nodes=(5, 13), larger_nodes=(17, 19))
+    .but(train_graphs=23, validation_graphs=11, test_graphs=7, larger_graphs=3)
+)
+PRESETS = {"tiny": TINY, "quick": QUICK, "full": FULL}
 
 
 @register_experiment
-class LinkExperiment(Experiment):
+class LinkExperiment(FiniteExperiment):
     """Predict the optimal link set; the graphs are the same for every model and seed.
 
     Paper: tab:link-generation, sec:external-validation.
     """
 
-    name: ClassVar[str] = "linksets"
-    config_type: ClassVar[type[TrainConfig]] = LinkConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
-    models: ClassVar[tuple[str, ...]] = ("none", "vn", "vn-sum", "cross-attn", "anchored")
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("f1", "max")
+    name = "linksets"
+    presets = PRESETS
+    models = ("none", "vn", "vn-sum", "cross-attn", "anchored")
+    select = ("f1", "max")
     requires: ClassVar[Mapping[str, str]] = {"ortools": "mooring[links]"}
     config: LinkConfig
 
@@ -146,24 +109,9 @@ class LinkExperiment(Experiment):
         hidden = matched_hidden(self.model, spec, config.hidden)
         return LinkNet(config.graphs, self.model, spec, blocks=config.blocks, hidden=hidden, waves=config.waves)
 
-    def learning_rate_factor(self, epoch: int, step: int) -> float:
-        config = self.config
-        return warmup_then_cosine(
-            epoch,
-            step,
-            epochs=config.epochs,
-            steps_per_epoch=config.steps_per_epoch,
-            warmup_epochs=config.warmup_epochs,
-        )
-
     def train_batch(self, epoch: int, step: int) -> LinkBatch:
-        config = self.config
-        train = self._graphs("train")
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(train))
-        # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
-        first = step * config.batch_size % len(train)
-        chosen = np.take(order, range(first, first + config.batch_size), mode="wrap")
-        return collate(train, chosen, config.sectors, np.random.default_rng((self.seed, epoch, step)))
+        rng = np.random.default_rng((self.seed, epoch, step))
+        return collate(self._graphs("train"), self.chosen(epoch, step), self.config.graphs.sectors, rng)
 
     def loss(self, net: nn.Module, batch: LinkBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         # Summed over the pairs of the batch and divided by their number: large graphs count for more, as they do in F1.
@@ -205,7 +153,7 @@ class LinkExperiment(Experiment):
         """Return the probability of every pair of a split, in its order."""
         graphs = self._graphs(split)
         batches = np.split(np.arange(len(graphs)), range(EVALUATION_BATCH, len(graphs), EVALUATION_BATCH))
-        logits = [net(collate(graphs, batch, self.config.sectors)) for batch in batches]
+        logits = [net(collate(graphs, batch, self.config.graphs.sectors)) for batch in batches]
         return torch.cat(logits).double().sigmoid().numpy()
 
 

@@ -1,11 +1,11 @@
 """The motif census: one local backbone, eight readouts, or any global module of the zoo."""
 
-from mooring.suite import lazy
+from mooring.suite import late
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {"motifs": "experiment", "motifs-leaderboard": "leaderboard"}
 
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         "MotifConfig": "experiment",

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mooring.named import suggest
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
-from mooring.suite.motifs.data.dataset import MotifBatch, cached_census, collate
+from mooring.suite.motifs.data.dataset import MotifBatch, MotifDataset, cached_census, collate
 from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
-from mooring.suite.train.config import ConfigError
-from mooring.suite.train.experiment import Experiment, TrainConfig, register_experiment, warmup_then_cosine
+from mooring.suite.train.config import ConfigError, OutOfRange
+from mooring.suite.train.experiment import register_experiment
+from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 # Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
 LOSS_KNEE = 0.05
@@ -29,52 +30,35 @@ CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
 
 
 @dataclass(frozen=True)
-class CensusConfig(MotifSettings, TrainConfig):
-    """Training and census in one flat config, so that every field can be overridden by name.
+class CensusConfig(FiniteConfig):
+    """Training and census.
 
     Args:
-        batch_size: graphs per step.
-        train_graphs: size of the finite training set.
+        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
+        census: ranges of the graphs, see :class:`~mooring.suite.motifs.data.MotifSettings`.
         validation_graphs: graphs the selected epoch is chosen on.
         test_graphs: graphs of each test split.
         channels: width of backbone and readout.
         layers: hops of the backbone.
         pretrain_steps: updates in which the backbone learns to name gadgets, before anything is counted.
-        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
         patience: epochs without a better validation log-MAE before stopping.
     """
 
-    batch_size: int = 16
-    train_graphs: int = 4000
+    census: MotifSettings = MotifSettings()
     validation_graphs: int = 500
     test_graphs: int = 500
     channels: int = 64
     layers: int = 4
     pretrain_steps: int = 1000
-    warmup_epochs: float = 1.0
     patience: int = 10
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("batch_size", "train_graphs", "channels", "layers", "patience"),
-    )
-    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "pretrain_steps", "warmup_epochs")
+    at_least_one: ClassVar[tuple[str, ...]] = ("channels", "layers", "patience")
+    not_negative: ClassVar[tuple[str, ...]] = ("pretrain_steps",)
 
-    def __post_init__(self) -> None:
-        self.check_ranges()
-        super().__post_init__()
-        if self.steps_per_epoch * self.batch_size > self.train_graphs:
-            raise ValueError(
-                f"motifs: {self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
-                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them."
-            )
+    def check_ranges(self) -> None:
+        super().check_ranges()
         if min(self.validation_graphs, self.test_graphs) < 2:
-            raise ValueError("motifs: log-R2 needs at least 2 validation and 2 test graphs.")
-
-    @property
-    def census(self) -> MotifSettings:
-        """The part of the config that graphs depend on."""
-        return MotifSettings(**{field.name: getattr(self, field.name) for field in fields(MotifSettings)})
+            raise OutOfRange(type(self).__name__, "log-R2 needs at least 2 validation and 2 test graphs.")
 
 
 @dataclass(frozen=True)
@@ -89,26 +73,15 @@ class MotifConfig(CensusConfig):
     slots: int = 12
     heads: int = 4
 
-    at_least_one: ClassVar[tuple[str, ...]] = (*CensusConfig.at_least_one, "slots", "heads")
+    at_least_one: ClassVar[tuple[str, ...]] = ("slots", "heads")
 
 
-PRESETS: dict[str, MotifConfig] = {
-    "tiny": MotifConfig(
-        epochs=2,
-        steps_per_epoch=3,
-        learning_rate=3e-3,
-        train_graphs=40,
-        validation_graphs=11,
-        test_graphs=7,
-        batch_size=13,
-        channels=16,
-        slots=6,
-        heads=2,
-        pretrain_steps=3,
-    ),
-    "quick": MotifConfig(epochs=8, steps_per_epoch=250, learning_rate=2e-3, validation_graphs=250, test_graphs=250),
-    "full": MotifConfig(epochs=15, steps_per_epoch=250, learning_rate=2e-3),
-}
+FULL = MotifConfig(epochs=15, steps_per_epoch=250, learning_rate=2e-3)
+QUICK = FULL.but(epochs=8, validation_graphs=250, test_graphs=250)
+TINY = FULL.but(epochs=2, steps_per_epoch=3, learning_rate=3e-3, batch_size=13, pretrain_steps=3).but(
+    train_graphs=40, validation_graphs=11, test_graphs=7, channels=16, slots=6, heads=2
+)
+PRESETS = {"tiny": TINY, "quick": QUICK, "full": FULL}
 
 
 def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
@@ -118,7 +91,7 @@ def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        backbone = GINBackbone(config.num_types, config.channels, config.layers)
+        backbone = GINBackbone(config.census.num_types, config.channels, config.layers)
         classify = nn.Linear(config.channels, CLASSES)
         rate, trained = PRETRAIN_LEARNING_RATE, [*backbone.parameters(), *classify.parameters()]
         optimizer = torch.optim.AdamW(trained, rate, weight_decay=0)
@@ -127,7 +100,7 @@ def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
         rng = np.random.default_rng((seed, 1))
         with torch.enable_grad():
             for _ in range(config.pretrain_steps):
-                batch = collate(train, rng.integers(len(train), size=config.batch_size), config.num_types)
+                batch = collate(train, rng.integers(len(train), size=config.batch_size), config.census.num_types)
                 loss = _loss(classify(backbone(batch.x, batch.edge_index)), batch)
                 optimizer.zero_grad()
                 loss.backward()
@@ -143,10 +116,10 @@ def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
     return each[roots].mean() + each[~roots].mean()
 
 
-class CensusExperiment(Experiment):
+class CensusExperiment(FiniteExperiment):
     """Predict ``log(1 + count)`` of six rooted motifs; all models of a seed share graphs and first backbone."""
 
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("log_mae", "min")
+    select = ("log_mae", "min")
     config: CensusConfig
     #: The model's own factor on the learning rate.
     factor: float = 1.0
@@ -154,23 +127,8 @@ class CensusExperiment(Experiment):
     def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
         return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]
 
-    def learning_rate_factor(self, epoch: int, step: int) -> float:
-        config = self.config
-        return warmup_then_cosine(
-            epoch,
-            step,
-            epochs=config.epochs,
-            steps_per_epoch=config.steps_per_epoch,
-            warmup_epochs=config.warmup_epochs,
-        )
-
     def train_batch(self, epoch: int, step: int) -> MotifBatch:
-        config = self.config
-        train = cached_census(config.census, "train", config.train_graphs, self.seed)
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(train))
-        # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
-        first = step * config.batch_size % len(train)
-        return collate(train, np.take(order, range(first, first + config.batch_size), mode="wrap"), config.num_types)
+        return self._collate(self._graphs("train", self.config.train_graphs), self.chosen(epoch, step))
 
     def loss(self, net: nn.Module, batch: MotifBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         loss = functional.smooth_l1_loss(net(batch), batch.target, beta=LOSS_KNEE)
@@ -199,13 +157,16 @@ class CensusExperiment(Experiment):
         return metrics, diagnostics
 
     def _predict(self, net: nn.Module, split: str, num_graphs: int) -> tuple[Tensor, Tensor]:
-        census = cached_census(self.config.census, split, num_graphs, self.seed)
-        starts = range(0, num_graphs, EVALUATION_BATCH)
-        batches = [
-            collate(census, np.arange(start, min(start + EVALUATION_BATCH, num_graphs)), self.config.num_types)
-            for start in starts
-        ]
+        graphs = self._graphs(split, num_graphs)
+        parts = np.split(np.arange(num_graphs), range(EVALUATION_BATCH, num_graphs, EVALUATION_BATCH))
+        batches = [self._collate(graphs, part) for part in parts]
         return torch.cat([net(batch) for batch in batches]), torch.cat([batch.target for batch in batches])
+
+    def _graphs(self, split: str, num_graphs: int) -> MotifDataset:
+        return cached_census(self.config.census, split, num_graphs, self.seed)
+
+    def _collate(self, graphs: MotifDataset, chosen: NDArray[np.int64]) -> MotifBatch:
+        return collate(graphs, chosen, self.config.census.num_types)
 
 
 @register_experiment
@@ -215,10 +176,9 @@ class MotifExperiment(CensusExperiment):
     Paper: tab:motifs, app:motifs.
     """
 
-    name: ClassVar[str] = "motifs"
-    config_type: ClassVar[type[TrainConfig]] = MotifConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
-    models: ClassVar[tuple[str, ...]] = ("mean", "sum", "cross-attn", "anchored")
+    name = "motifs"
+    presets = PRESETS
+    models = ("mean", "sum", "cross-attn", "anchored")
     config: MotifConfig
 
     def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
@@ -233,7 +193,7 @@ class MotifExperiment(CensusExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        train = cached_census(config.census, "train", config.train_graphs, self.seed)
+        train = self._graphs("train", config.train_graphs)
         sizes = torch.from_numpy(np.bincount(np.diff(train.node_start)))
         readout = READOUTS[self.model].build(ReadoutSpec(config.channels, config.slots, config.heads, sizes))
         return MotifNet(learned_backbone(config, self.seed), config.channels, readout, len(MOTIF_NAMES))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,7 +15,7 @@ from mooring.suite.motifs.data import MOTIF_NAMES
 from mooring.suite.motifs.data.dataset import MotifBatch
 from mooring.suite.motifs.experiment import CensusConfig, CensusExperiment, learned_backbone
 from mooring.suite.motifs.model import GINBackbone
-from mooring.suite.train.experiment import MemoryConfig, TrainConfig, describe, register_experiment
+from mooring.suite.train.experiment import MemoryConfig, describe, register_experiment
 
 
 class ReaderNet(nn.Module):
@@ -62,36 +61,17 @@ class MotifLeaderboardConfig(CensusConfig, MemoryConfig):
 
     memory: MemoryOptions = MemoryOptions(slots=12, init_std=0.1, mass="log_odds")
 
-    at_least_one: ClassVar[tuple[str, ...]] = (*CensusConfig.at_least_one, *MemoryConfig.at_least_one)
-    above_zero: ClassVar[tuple[str, ...]] = (*CensusConfig.above_zero, *MemoryConfig.above_zero)
-    not_negative: ClassVar[tuple[str, ...]] = (*CensusConfig.not_negative, *MemoryConfig.not_negative)
-
 
 # Smaller graphs and half the width of the `full` census, and a backbone that knows the gadgets: a run takes seconds.
-SCREEN = MotifLeaderboardConfig(
-    epochs=8,
-    steps_per_epoch=125,
-    learning_rate=2e-3,
-    batch_size=16,
-    train_graphs=2000,
-    validation_graphs=200,
-    test_graphs=200,
-    channels=32,
-    max_count=4,
-    background=(8, 32),
-    ood_counts=(5, 12),
-    ood_background=(64, 128),
+SCREEN = (
+    MotifLeaderboardConfig(epochs=8, steps_per_epoch=125, learning_rate=2e-3, channels=32)
+    .but(train_graphs=2000, validation_graphs=200, test_graphs=200)
+    .but(max_count=4, background=(8, 32), ood_counts=(5, 12), ood_background=(64, 128))
 )
-TINY = SCREEN.but(
-    epochs=2,
-    steps_per_epoch=3,
-    train_graphs=60,
-    validation_graphs=11,
-    test_graphs=7,
-    channels=16,
-    slots=6,
-    pretrain_steps=3,
+TINY = SCREEN.but(epochs=2, steps_per_epoch=3, channels=16, slots=6, pretrain_steps=3).but(
+    train_graphs=60, validation_graphs=11, test_graphs=7
 )
+PRESETS = {"screen": SCREEN, "tiny": TINY}
 
 
 @register_experiment
@@ -103,11 +83,10 @@ class MotifLeaderboardExperiment(CensusExperiment):
     what is compared is how they count.
     """
 
-    name: ClassVar[str] = "motifs-leaderboard"
-    config_type: ClassVar[type[TrainConfig]] = MotifLeaderboardConfig
-    presets: ClassVar[Mapping[str, TrainConfig]] = {"screen": SCREEN, "tiny": TINY}
-    default_preset: ClassVar[str] = "screen"
-    models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
+    name = "motifs-leaderboard"
+    presets = PRESETS
+    default_preset = "screen"
+    models = tuple(zoo.names())
     config: MotifLeaderboardConfig
 
     def __init__(self, config: MotifLeaderboardConfig, model: str, seed: int) -> None:

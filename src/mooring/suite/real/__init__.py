@@ -1,11 +1,11 @@
 """Real graphs: molecules, peptides and large heterophilous graphs, with one model and any global module of the zoo."""
 
-from mooring.suite import lazy
+from mooring.suite import late
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {"molecules": "molecules", "peptides": "molecules", "nodes": "nodes"}
 
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         "GraphConfig": "molecules",

@@ -17,7 +17,8 @@ from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import require
 from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import Experiment, MemoryConfig, warmup_then_cosine
+from mooring.suite.train.experiment import MemoryConfig
+from mooring.suite.train.schedule import WarmedExperiment
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,8 @@ class RealConfig(MemoryConfig):
     log_size: Literal["none", "nodes", "head"] = "none"
     warmup_epochs: float = 2.0
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *(name for name in MemoryConfig.at_least_one if name != "steps_per_epoch"),
-        *("channels", "layers"),
-    )
-    not_negative: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.not_negative,
-        *("steps_per_epoch", "layer_dropout", "warmup_epochs"),
-    )
+    at_least_one: ClassVar[tuple[str, ...]] = ("channels", "layers")
+    not_negative: ClassVar[tuple[str, ...]] = ("steps_per_epoch", "layer_dropout", "warmup_epochs")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +59,7 @@ class RealConfig(MemoryConfig):
             raise OutOfRange(type(self).__name__, f"layer_dropout={self.layer_dropout}, expected a share below 1.")
 
 
-class RealExperiment(Experiment):
+class RealExperiment(WarmedExperiment):
     """A task on real graphs: one network, any memory, the official split and metric of the set."""
 
     config: RealConfig
@@ -95,16 +90,6 @@ class RealExperiment(Experiment):
 
     def describe(self) -> dict[str, Any]:
         return describe_model(self.model)
-
-    def learning_rate_factor(self, epoch: int, step: int) -> float:
-        config = self.config
-        return warmup_then_cosine(
-            epoch,
-            step,
-            epochs=config.epochs,
-            steps_per_epoch=config.steps_per_epoch,
-            warmup_epochs=config.warmup_epochs,
-        )
 
     def network(
         self,

@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from mooring.named import lazy
+from mooring.named import late
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
 from mooring.suite.report.stats import Estimate, estimate, paired_difference
@@ -34,4 +34,4 @@ __all__ = [
     "write_figures",
 ]
 
-__getattr__ = lazy(__name__, dict.fromkeys(("StaleError", "refresh", "refusals"), "published"))
+__getattr__ = late(__name__, dict.fromkeys(("StaleError", "refresh", "refusals"), "published"))

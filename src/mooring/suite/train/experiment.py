@@ -7,7 +7,7 @@ import importlib.util
 import math
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -18,9 +18,13 @@ from mooring.named import import_object, suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.train.config import OutOfRange, flat, override
 
-Config = TypeVar("Config", bound="MemoryConfig")
-# The share of the learning rate that is left at the end of a cosine.
-LOWEST_RATE = 0.01
+Config = TypeVar("Config", bound="TrainConfig")
+# The ranges that a config may ask for, in words and as a test.
+RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+    "at_least_one": ("1 or more", lambda value: value >= 1),
+    "above_zero": ("a number above 0", lambda value: 0 < value < math.inf),
+    "not_negative": ("0 or a number above it", lambda value: 0 <= value < math.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class TrainConfig:
 
     #: Fields of parts that are neither recorded nor set by name.
     HIDDEN: ClassVar[tuple[str, ...]] = ()
-    #: Fields that must be at least 1, above 0, and at least 0; a subclass adds its own. None passes everywhere.
+    #: Fields that must be at least 1, above 0, and at least 0. A subclass names its own only, or one of its base's
+    #: that is to have another range. None passes everywhere.
     at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
     above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
     not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
@@ -53,18 +58,21 @@ class TrainConfig:
     def __post_init__(self) -> None:
         self.check_ranges()
 
+    def but(self: Config, **changes: Any) -> Config:
+        """The config with some fields changed, those of its parts among them: ``config.but(epochs=3, slots=5)``."""
+        return override(self, changes, type(self).__name__)
+
     def check_ranges(self) -> None:
         """Raise OutOfRange for a value that no run could use."""
         values = flat(self)
-        for names, expected, holds in (
-            (self.at_least_one, "1 or more", lambda value: value >= 1),
-            (self.above_zero, "a number above 0", lambda value: 0 < value < math.inf),
-            (self.not_negative, "0 or a number above it", lambda value: 0 <= value < math.inf),
-        ):
-            for name in names:
-                value = values[name]
-                if value is not None and not holds(value):
-                    raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
+        rules: dict[str, str] = {}
+        for cls in reversed(type(self).__mro__):
+            for rule in RANGES:
+                rules |= dict.fromkeys(vars(cls).get(rule, ()), rule)
+        for name, rule in rules.items():
+            expected, holds = RANGES[rule]
+            if values[name] is not None and not holds(values[name]):
+                raise OutOfRange(type(self).__name__, f"{name}={values[name]}, expected {expected}.")
         for name, value in values.items():
             if isinstance(value, float) and math.isnan(value):
                 raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
@@ -80,16 +88,9 @@ class MemoryConfig(TrainConfig):
 
     memory: MemoryOptions = MemoryOptions()
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *TrainConfig.at_least_one,
-        *("slots", "heads", "hidden_channels", "update_channels"),
-    )
-    above_zero: ClassVar[tuple[str, ...]] = (*TrainConfig.above_zero, "temperature")
-    not_negative: ClassVar[tuple[str, ...]] = (*TrainConfig.not_negative, "init_std")
-
-    def but(self: Config, **changes: Any) -> Config:
-        """The config with some fields changed, its memory's among them: ``config.but(epochs=3, slots=5)``."""
-        return override(self, changes, type(self).__name__)
+    at_least_one: ClassVar[tuple[str, ...]] = ("slots", "heads", "hidden_channels", "update_channels")
+    above_zero: ClassVar[tuple[str, ...]] = ("temperature",)
+    not_negative: ClassVar[tuple[str, ...]] = ("init_std",)
 
 
 class Experiment(ABC):
@@ -100,13 +101,12 @@ class Experiment(ABC):
     and calls only what is left.
 
     Args:
-        config: an instance of `config_type`.
+        config: one of the presets, or one with other values.
         model: which variant to build, one of those the task knows.
         seed: seed of the whole run.
     """
 
     name: ClassVar[str]
-    config_type: ClassVar[type[TrainConfig]]
     presets: ClassVar[Mapping[str, TrainConfig]]
     #: The preset of a run that names none; the first one where there is none of this name.
     default_preset: ClassVar[str] = "quick"
@@ -197,20 +197,6 @@ def describe(model: str, without: Mapping[str, str]) -> dict[str, Any]:
         return {"title": without[model], "order": list(without).index(model) - len(without)}
     entry = zoo.entry(model)
     return {"title": entry.label, "order": entry.order}
-
-
-def warmup_then_cosine(epoch: int, step: int, *, epochs: int, steps_per_epoch: int, warmup_epochs: float) -> float:
-    """Factor on the learning rate: it rises linearly over ``warmup_epochs``, then falls as a cosine to a hundredth.
-
-    >>> [warmup_then_cosine(epoch, 0, epochs=3, steps_per_epoch=4, warmup_epochs=1.0) for epoch in range(4)]
-    [0.2, 1.0, 0.505, 0.01]
-    """
-    done = epoch + step / steps_per_epoch
-    if done < warmup_epochs:
-        # From the first step on above zero, so that it is not wasted.
-        return (done + 1 / steps_per_epoch) / (warmup_epochs + 1 / steps_per_epoch)
-    share = (done - warmup_epochs) / max(epochs - warmup_epochs, 1e-9)
-    return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
 
 
 def is_memory(parameter: str) -> bool:

@@ -1,6 +1,6 @@
 """Two-Radius as trainable experiments: ``two-radius`` and, after a dash, its kin."""
 
-from mooring.suite import lazy
+from mooring.suite import late
 
 #: The tasks of this folder, and the module that registers each.
 TASKS = {
@@ -10,7 +10,7 @@ TASKS = {
     "two-radius-leaderboard": "leaderboard",
 }
 
-__getattr__ = lazy(
+__getattr__ = late(
     __name__,
     {
         "TwoRadiusConfig": "experiment",

@@ -1,8 +1,8 @@
 """Counted Two-Radius, the four variants of the paper's first table; and permutation-valued Two-Radius, for capacity."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -29,8 +29,7 @@ class TwoRadiusConfig(MemoryConfig):
     """Task, backbone, memory and schedule; the defaults are the paper's.
 
     Args:
-        num_identifiers, max_base_count, scales, num_labels, num_counts, num_centres, rendering: as in
-            :class:`~mooring.suite.two_radius.data.CountedTask`.
+        task: see :class:`~mooring.suite.two_radius.data.CountedTask`.
         assignments: assignments in a minibatch, each rendered at every scale.
         validation_batches: fresh minibatches of an evaluation.
         channels, layers: width and depth of the backbone; the embeddings have the same width.
@@ -45,13 +44,7 @@ class TwoRadiusConfig(MemoryConfig):
     steps_per_epoch: int = 50
     learning_rate: float = 1e-4
     memory_lr_scale: float = 2.0
-    num_identifiers: int = 12
-    max_base_count: int = 4
-    scales: tuple[int, ...] = (1, 2, 3)
-    num_labels: int | None = None
-    num_counts: int | None = None
-    num_centres: int = 1
-    rendering: Literal["full", "collapsed"] = "collapsed"
+    task: CountedTask = CountedTask(rendering="collapsed")
     assignments: int = 32
     validation_batches: int = 8
     channels: int = 128
@@ -62,31 +55,20 @@ class TwoRadiusConfig(MemoryConfig):
     count_weight: float = 0.5
     final_lr_scale: float = 1.0
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.at_least_one,
-        *("assignments", "validation_batches", "channels", "layers"),
-    )
-    not_negative: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.not_negative,
-        *("count_warmup", "count_ramp", "count_weight", "final_lr_scale"),
-    )
+    HIDDEN: ClassVar[tuple[str, ...]] = ("distinct_labels",)
+    at_least_one: ClassVar[tuple[str, ...]] = ("assignments", "validation_batches", "channels", "layers")
+    not_negative: ClassVar[tuple[str, ...]] = ("count_warmup", "count_ramp", "count_weight", "final_lr_scale")
 
 
 PAPER = TwoRadiusConfig()
 # The pattern of the paper's table in minutes: larger steps that shrink to nothing, and counts asked for early.
-QUICK = replace(
-    PAPER,
-    epochs=30,
-    learning_rate=3e-4,
-    memory_lr_scale=5.0,
-    final_lr_scale=0.02,
-    assignments=16,
-    count_warmup=2,
-    count_ramp=2,
+QUICK = PAPER.but(epochs=30, learning_rate=3e-4, memory_lr_scale=5.0, final_lr_scale=0.02).but(
+    assignments=16, count_warmup=2, count_ramp=2
 )
 TINY = QUICK.but(
     epochs=3, steps_per_epoch=5, num_identifiers=5, assignments=3, validation_batches=2, channels=32, slots=5
 )
+PRESETS = {"paper": PAPER, "quick": QUICK, "tiny": TINY}
 
 
 @register_experiment
@@ -103,31 +85,22 @@ class TwoRadiusExperiment(Experiment):
     same logits, loss and gradients; ``rendering="full"`` trains on every copy.
     """
 
-    name: ClassVar[str] = "two-radius"
-    config_type: ClassVar[type[TrainConfig]] = TwoRadiusConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {"paper": PAPER, "quick": QUICK, "tiny": TINY}
+    name = "two-radius"
+    presets: ClassVar[Mapping[str, TrainConfig]] = PRESETS
     models: ClassVar[tuple[str, ...]] = ("mpnn", "vn", "cross-attn", "anchored")
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("both", "max")
+    select = ("both", "max")
 
     config: TwoRadiusConfig
 
     def __init__(self, config: TwoRadiusConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
         self.memory = "none" if model in MPNNS else zoo.entry(model).name
-        self.task = CountedTask(
-            num_identifiers=config.num_identifiers,
-            max_base_count=config.max_base_count,
-            scales=config.scales,
-            num_labels=config.num_labels,
-            num_counts=config.num_counts,
-            num_centres=config.num_centres,
-            rendering=config.rendering,
-        )
+        self.task = config.task
 
     def build(self) -> nn.Module:
         config = self.config
         return TwoRadiusNet(
-            config.num_identifiers + config.num_centres,
+            self.task.num_identifiers + self.task.num_centres,
             self.task.labels,
             self.task.counts,
             self.build_memory(config.memory.at(config.channels, config.channels)),
@@ -190,7 +163,7 @@ class PermutationConfig(MemoryConfig):
     """Task, backbone and memory.
 
     Args:
-        num_identifiers, num_centres: as in :class:`~mooring.suite.two_radius.data.PermutationTask`.
+        task: see :class:`~mooring.suite.two_radius.data.PermutationTask`.
         graphs: graphs in a minibatch.
         validation_batches: fresh minibatches of an evaluation.
         channels: width of every state, a slot's included.
@@ -204,8 +177,7 @@ class PermutationConfig(MemoryConfig):
     steps_per_epoch: int = 50
     learning_rate: float = 1e-3
     memory_lr_scale: float = 2.0
-    num_identifiers: int = 24
-    num_centres: int = 1
+    task: PermutationTask = PermutationTask(24)
     graphs: int = 32
     validation_batches: int = 4
     channels: int = 64
@@ -215,21 +187,25 @@ class PermutationConfig(MemoryConfig):
     stop_at: float | None = 0.999
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.at_least_one,
-        *("graphs", "validation_batches", "channels", "embedding_channels", "layers"),
+        "graphs",
+        "validation_batches",
+        "channels",
+        "embedding_channels",
+        "layers",
     )
-    above_zero: ClassVar[tuple[str, ...]] = (*MemoryConfig.above_zero, "stop_at")
+    above_zero: ClassVar[tuple[str, ...]] = ("stop_at",)
 
 
 PERMUTATION_FULL = PermutationConfig()
 PERMUTATION_QUICK = PERMUTATION_FULL.but(epochs=15, num_identifiers=12, slots=12)
 PERMUTATION_TINY = PERMUTATION_QUICK.but(epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5)
+PERMUTATION_PRESETS = {"full": PERMUTATION_FULL, "quick": PERMUTATION_QUICK, "tiny": PERMUTATION_TINY}
 
 
 class LabelExperiment(Experiment):
     """A task whose targets name labels only; it is solved at the accuracy ``config.stop_at``."""
 
-    select: ClassVar[tuple[str, Literal["max", "min"]]] = ("label", "max")
+    select = ("label", "max")
 
     def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         loss = losses(net(batch), batch)["label_loss"]
@@ -246,26 +222,21 @@ class PermutationExperiment(LabelExperiment):
     Paper: ``thm:lower``, ``thm:upper``.
     """
 
-    name: ClassVar[str] = "two-radius-permutation"
-    config_type: ClassVar[type[TrainConfig]] = PermutationConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {
-        "full": PERMUTATION_FULL,
-        "quick": PERMUTATION_QUICK,
-        "tiny": PERMUTATION_TINY,
-    }
-    models: ClassVar[tuple[str, ...]] = ("mpnn", "vn", "cross-attn")
+    name = "two-radius-permutation"
+    presets = PERMUTATION_PRESETS
+    models = ("mpnn", "vn", "cross-attn")
 
     config: PermutationConfig
 
     def __init__(self, config: PermutationConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
         self.memory = "none" if model == "mpnn" else zoo.entry(model).name
-        self.task = PermutationTask(config.num_identifiers, config.num_centres)
+        self.task = config.task
 
     def build(self) -> nn.Module:
         config = self.config
         return TwoRadiusNet(
-            config.num_identifiers + config.num_centres,
+            self.task.num_identifiers + self.task.num_centres,
             self.task.labels,
             None,
             zoo.build(self.memory, config.memory.at(config.channels, config.embedding_channels)),

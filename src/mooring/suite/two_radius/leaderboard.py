@@ -7,7 +7,7 @@ from torch import nn
 
 from mooring import zoo
 from mooring.nn import MemorySpec
-from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.experiment import register_experiment
 from mooring.suite.two_radius.experiment import QUICK, TwoRadiusConfig, TwoRadiusExperiment
 
 
@@ -23,28 +23,20 @@ class LeaderboardConfig(TwoRadiusConfig):
     hopeless_after: int | None = None
     hopeless_both: float = 0.0
 
-    at_least_one: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.at_least_one, "hopeless_after")
-    not_negative: ClassVar[tuple[str, ...]] = (*TwoRadiusConfig.not_negative, "hopeless_both")
+    at_least_one: ClassVar[tuple[str, ...]] = ("hopeless_after",)
+    not_negative: ClassVar[tuple[str, ...]] = ("hopeless_both",)
 
 
 # Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and some 1/6 for a count.
-SCREEN = LeaderboardConfig(
-    **{**vars(QUICK), "hopeless_after": 10, "hopeless_both": 2 / 36},
-).but(
-    epochs=40,
-    num_identifiers=6,
-    slots=6,
-    channels=64,
-    assignments=24,
-    validation_batches=4,
-    learning_rate=1e-3,
-    count_warmup=1,
-    count_ramp=1,
-    count_weight=1.0,
+SCREEN = (
+    LeaderboardConfig(**vars(QUICK), hopeless_after=10, hopeless_both=2 / 36)
+    .but(epochs=40, learning_rate=1e-3, num_identifiers=6, slots=6, channels=64)
+    .but(assignments=24, validation_batches=4, count_warmup=1, count_ramp=1, count_weight=1.0)
 )
 # For sweeps over slots and identifiers: its runs are points of a figure and no rows of the leaderboard.
 WIDTH = SCREEN
 TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
+PRESETS = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
 
 
 @register_experiment
@@ -55,11 +47,10 @@ class LeaderboardExperiment(TwoRadiusExperiment):
     mistake) or hopeless (``hopeless_after`` epochs, and no validation with Both above ``hopeless_both``).
     """
 
-    name: ClassVar[str] = "two-radius-leaderboard"
-    config_type: ClassVar[type[TrainConfig]] = LeaderboardConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
-    default_preset: ClassVar[str] = "screen"
-    models: ClassVar[tuple[str, ...]] = tuple(zoo.names())
+    name = "two-radius-leaderboard"
+    presets = PRESETS
+    default_preset = "screen"
+    models = tuple(zoo.names())
 
     config: LeaderboardConfig
 

@@ -12,7 +12,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from mooring import zoo
 from mooring.nn import MemoryOptions
-from mooring.suite.train.experiment import MemoryConfig, TrainConfig, register_experiment
+from mooring.suite.train.experiment import MemoryConfig, register_experiment
 from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, TwoRadiusBatch, stream
 from mooring.suite.two_radius.experiment import LabelExperiment
 from mooring.suite.two_radius.metrics import mean_scores
@@ -82,7 +82,7 @@ class OriginalConfig(MemoryConfig):
     """Task, network and stopping rule.
 
     Args:
-        num_identifiers, num_classes, num_centres, sizes: as in :class:`~mooring.suite.two_radius.data.OriginalTask`.
+        task: see :class:`~mooring.suite.two_radius.data.OriginalTask`.
         batch_size: graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
         channels, layers: width and number of convolutions.
         memory_blocks: global modules, one after each of the first convolutions.
@@ -94,10 +94,7 @@ class OriginalConfig(MemoryConfig):
     epochs: int = 100
     steps_per_epoch: int = 438
     learning_rate: float = 1e-3
-    num_identifiers: int = 10
-    num_classes: int = 10
-    num_centres: int = 1
-    sizes: tuple[int, int, int] = (7000, 700, 700)
+    task: OriginalTask = OriginalTask(10)
     batch_size: int = 16
     channels: int = 128
     layers: int = 4
@@ -105,12 +102,9 @@ class OriginalConfig(MemoryConfig):
     memory: MemoryOptions = MemoryOptions(slots=256, heads=1, temperature=0.1, init_std=0.1)
     stop_at: float | None = 0.995
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *MemoryConfig.at_least_one,
-        *("batch_size", "channels", "layers"),
-    )
-    above_zero: ClassVar[tuple[str, ...]] = (*MemoryConfig.above_zero, "stop_at")
-    not_negative: ClassVar[tuple[str, ...]] = (*MemoryConfig.not_negative, "memory_blocks")
+    at_least_one: ClassVar[tuple[str, ...]] = ("batch_size", "channels", "layers")
+    above_zero: ClassVar[tuple[str, ...]] = ("stop_at",)
+    not_negative: ClassVar[tuple[str, ...]] = ("memory_blocks",)
 
 
 FULL = OriginalConfig()
@@ -118,6 +112,7 @@ FULL = OriginalConfig()
 SWEEP = FULL.but(epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
 QUICK = FULL.but(epochs=5, steps_per_epoch=100, slots=16)
 TINY = QUICK.but(epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5)
+PRESETS = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
 
 
 @register_experiment
@@ -133,10 +128,9 @@ class OriginalExperiment(LabelExperiment):
     ends at ``stop_at``, which there is 0.92.
     """
 
-    name: ClassVar[str] = "two-radius-original"
-    config_type: ClassVar[type[TrainConfig]] = OriginalConfig
-    presets: ClassVar[dict[str, TrainConfig]] = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
-    models: ClassVar[tuple[str, ...]] = ("gcn", "gin", "gat", "gcn+vn-sum", "gcn+cross-attn", "gcn+anchored")
+    name = "two-radius-original"
+    presets = PRESETS
+    models = ("gcn", "gin", "gat", "gcn+vn-sum", "gcn+cross-attn", "gcn+anchored")
 
     config: OriginalConfig
 
@@ -149,16 +143,16 @@ class OriginalExperiment(LabelExperiment):
                 f"Use {', '.join(CONVS)}, alone or with +NAME for a global module, e.g. gcn+anchored."
             )
         self.memory = zoo.entry(memory).name if plus else "none"
-        self.task = OriginalTask(config.num_identifiers, config.num_classes, config.num_centres, config.sizes)
+        self.task = config.task
         if config.memory_blocks > config.layers:
             raise ValueError(
                 f"two-radius-original: memory_blocks={config.memory_blocks}, above layers={config.layers}. "
                 "Each stands after a convolution: lower memory_blocks or raise layers."
             )
-        if (config.steps_per_epoch - 1) * config.batch_size >= config.sizes[0]:
+        if (config.steps_per_epoch - 1) * config.batch_size >= self.task.sizes[0]:
             raise ValueError(
                 f"two-radius-original: {config.steps_per_epoch} steps of {config.batch_size} graphs, but the training "
-                f"split has {config.sizes[0]}. Lower steps_per_epoch or batch_size."
+                f"split has {self.task.sizes[0]}. Lower steps_per_epoch or batch_size."
             )
 
     def describe(self) -> dict[str, Any]:
@@ -179,8 +173,8 @@ class OriginalExperiment(LabelExperiment):
         spec = config.memory.at(config.channels, config.channels)
         memories = [zoo.build(self.memory, spec) for _ in range(config.memory_blocks)]
         return OriginalNet(
-            config.num_identifiers + config.num_centres,
-            config.num_classes,
+            self.task.num_identifiers + self.task.num_centres,
+            self.task.num_classes,
             self.conv,
             [memory for memory in memories if memory is not None],
             channels=config.channels,

@@ -13,7 +13,7 @@ SETTINGS = MotifSettings()
 
 
 def as_bytes(packed: MotifDataset) -> dict[str, bytes]:
-    return {field.name: getattr(packed, field.name).tobytes() for field in fields(packed)}
+    return {name: array.tobytes() for name, array in packed.arrays.items()}
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers():

@@ -6,15 +6,15 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from filelock import FileLock
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from rich.console import Console
@@ -24,87 +24,27 @@ from torch_geometric.data import Data
 
 from mooring.suite.linksets.data.generator import generate
 from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
-from mooring.suite.packed import in_chunks, ragged
+from mooring.suite.packed import Packed, in_chunks, ragged
 
 # Part of the cache key: raise it when the same settings would give other graphs.
 _VERSION = 1
 _CHUNK = 20  # graphs per message between processes: about 0.4 s of work
 
 
-@dataclass(frozen=True, eq=False)
-class LinkDataset:
-    """Graphs ``0..len-1`` of one split, concatenated.
-
-    Shapes:
-        the arrays of :class:`LinkGraph`, nodes and pairs of all graphs one after the other (pairs numbered inside
-        each graph); status [graphs]; node_start, pair_start [graphs + 1] say where each graph begins.
+class LinkDataset(Packed[LinkGraph]):
+    """The arrays of :class:`LinkGraph`, nodes and pairs of all graphs one after the other; pairs are numbered inside
+    each graph.
     """
 
-    position: NDArray[np.float64]
-    orientation: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    parity: NDArray[np.uint8]
-    pairs: NDArray[np.int32]
-    sector: NDArray[np.uint8]
-    weight: NDArray[np.int64]
-    chosen: NDArray[np.bool_]
-    status: NDArray[np.int8]
-    node_start: NDArray[np.int64]
-    pair_start: NDArray[np.int64]
-
-    @classmethod
-    def pack(cls, graphs: Sequence[LinkGraph]) -> LinkDataset:
-        return cls(
-            **{
-                name: np.concatenate([getattr(graph, name) for graph in graphs], axis=-1 if name != "position" else 0)
-                for name in ("position", "orientation", "gain", "parity", "pairs", "sector", "weight", "chosen")
-            },
-            status=np.array([graph.status for graph in graphs], dtype=np.int8),
-            node_start=np.cumsum([0] + [graph.num_nodes for graph in graphs]),
-            pair_start=np.cumsum([0] + [len(graph.weight) for graph in graphs]),
-        )
-
-    def __len__(self) -> int:
-        return len(self.status)
-
-    def __getitem__(self, index: int) -> LinkGraph:
-        if not 0 <= index < len(self):
-            raise IndexError(f"LinkDataset: graph {index} of {len(self)}.")
-        nodes = slice(self.node_start[index], self.node_start[index + 1])
-        pairs = slice(self.pair_start[index], self.pair_start[index + 1])
-        return LinkGraph(
-            position=self.position[nodes],
-            orientation=self.orientation[nodes],
-            gain=self.gain[nodes],
-            parity=self.parity[nodes],
-            pairs=self.pairs[:, pairs],
-            sector=self.sector[:, pairs],
-            weight=self.weight[pairs],
-            chosen=self.chosen[pairs],
-            status=int(self.status[index]),
-        )
+    graph_type = LinkGraph
+    per_node = ("position", "orientation", "gain", "parity")
+    per_edge = ("weight", "pairs", "sector", "chosen")
+    starts = ("node_start", "pair_start")
 
     @property
     def all_optimal(self) -> bool:
         """Whether the solver proved every link set optimal."""
         return bool((self.status == STATUS_OPTIMAL).all())
-
-    def save(self, path: Path) -> None:
-        """Write to ``path``; a kill at any moment leaves the old file or the new one, never a part of one."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                np.savez(file, **{field.name: getattr(self, field.name) for field in fields(self)})
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    @classmethod
-    def load(cls, path: Path) -> LinkDataset:
-        # Opened here, because numpy forgets to close a file that turns out to be broken.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
 def generate_many(settings: LinkSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> LinkDataset:
@@ -130,7 +70,8 @@ def cached(
     """
     folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
     path = folder / "linksets" / f"{split}-{cache_key(settings, split, num_graphs, seed)}.npz"
-    with _held(path.with_suffix(".lock")):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
         try:
             return LinkDataset.load(path)
         except (FileNotFoundError, KeyError, ValueError, EOFError, BadZipFile):
@@ -153,21 +94,6 @@ def _tracked(made: Iterator[list[LinkGraph]], split: str, num_graphs: int) -> It
     console = Console(stderr=True)
     total, silent = math.ceil(num_graphs / _CHUNK), not console.is_terminal
     return track(made, f"link sets, {split}", total, console=console, disable=silent, transient=True)
-
-
-@contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Hold a lock file; the system lets go of it when the process ends in any way."""
-    try:
-        import fcntl
-    except ImportError:
-        # Without locks several processes may do the same work, and each leaves a whole file.
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True, eq=False)

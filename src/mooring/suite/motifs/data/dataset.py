@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,69 +14,20 @@ from torch_geometric.data import Data
 
 from mooring.suite.motifs.data.generator import generate
 from mooring.suite.motifs.data.graph import MotifGraph, MotifSettings
-from mooring.suite.packed import in_chunks, ragged
+from mooring.suite.packed import Packed, in_chunks, ragged
 
 _CHUNK = 125  # graphs per message between processes: about 0.1 s of work
 
 
-@dataclass(frozen=True, eq=False)
-class MotifDataset:
-    """Graphs ``0..len-1`` of one split, concatenated.
-
-    Shapes:
-        types, marker, planted [nodes]; edges [2, edges], numbered inside each graph; counts, distractors [graphs, 6];
-        copies [graphs]; node_start [graphs + 1] and edge_start [graphs + 1] say where each graph begins.
+class MotifDataset(Packed[MotifGraph]):
+    """The arrays of :class:`MotifGraph`, nodes and edges of all graphs one after the other; edges are numbered inside
+    each graph.
     """
 
-    types: NDArray[np.uint8]
-    marker: NDArray[np.bool_]
-    planted: NDArray[np.uint8]
-    edges: NDArray[np.int32]
-    counts: NDArray[np.int32]
-    distractors: NDArray[np.int32]
-    copies: NDArray[np.int32]
-    node_start: NDArray[np.int64]
-    edge_start: NDArray[np.int64]
-
-    @classmethod
-    def pack(cls, graphs: Sequence[MotifGraph]) -> MotifDataset:
-        return cls(
-            types=np.concatenate([graph.types for graph in graphs]),
-            marker=np.concatenate([graph.marker for graph in graphs]),
-            planted=np.concatenate([graph.planted for graph in graphs]),
-            edges=np.concatenate([graph.edges for graph in graphs], axis=1),
-            counts=np.stack([graph.counts for graph in graphs]),
-            distractors=np.stack([graph.distractors for graph in graphs]),
-            copies=np.array([graph.copies for graph in graphs], dtype=np.int32),
-            node_start=np.cumsum([0] + [graph.num_nodes for graph in graphs]),
-            edge_start=np.cumsum([0] + [graph.edges.shape[1] for graph in graphs]),
-        )
-
-    def __len__(self) -> int:
-        return len(self.copies)
-
-    def __getitem__(self, index: int) -> MotifGraph:
-        if not 0 <= index < len(self):
-            raise IndexError(f"MotifDataset: graph {index} of {len(self)}.")
-        nodes = slice(self.node_start[index], self.node_start[index + 1])
-        edges = slice(self.edge_start[index], self.edge_start[index + 1])
-        return MotifGraph(
-            types=self.types[nodes],
-            marker=self.marker[nodes],
-            planted=self.planted[nodes],
-            edges=self.edges[:, edges],
-            counts=self.counts[index],
-            distractors=self.distractors[index],
-            copies=int(self.copies[index]),
-        )
-
-    def save(self, path: Path) -> None:
-        np.savez(path, **{field.name: getattr(self, field.name) for field in fields(self)})
-
-    @classmethod
-    def load(cls, path: Path) -> MotifDataset:
-        with np.load(path) as stored:
-            return cls(**{field.name: stored[field.name] for field in fields(cls)})
+    graph_type = MotifGraph
+    per_node = ("types", "marker", "planted")
+    per_edge = ("edges",)
+    starts = ("node_start", "edge_start")
 
 
 def generate_many(settings: MotifSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> MotifDataset:
