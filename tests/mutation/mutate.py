@@ -248,6 +248,7 @@ def main() -> None:
     parser.add_argument("--packages", nargs="+", default=PACKAGES, help="of src/mooring")
     parser.add_argument("--stages", type=int, default=3, help="how many of a file's three groups of tests to run")
     parser.add_argument("--again", action="store_true", help="run the survivors of the record only, and update it")
+    parser.add_argument("--resume", action="store_true", help="go on where a stopped run of this code and seed was")
     parser.add_argument("--out", type=Path, default=ROOT / "results/reliability/mutation.json")
     options = parser.parse_args()
 
@@ -271,7 +272,16 @@ def main() -> None:
     for each in chosen:
         if reason := reasons.get((each.path, each.diff)):
             record["equivalent"].append({"file": each.path, "diff": each.diff, "reason": reason})
-    record["sample"] += len(chosen) - len(tried)
+    record |= {"planned": record.get("planned", options.sample)}
+    if options.resume:
+        before = json.loads(options.out.read_text())
+        for field in ("seed", "git_commit", "planned"):
+            if before.get(field, record[field]) != record[field]:
+                sys.exit(f"mutate: {options.out} has {field}={before[field]} but this is {record[field]}. Start anew.")
+        record |= before
+        tried = tried[before["killed"] + len(before["survivors"]) :]
+    else:
+        record["sample"] += len(chosen) - len(tried)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for number, (mutant, survived) in enumerate(examine(tried, options.stages), 1):
         print(f"{number}/{len(tried)} {'SURVIVED' if survived else 'killed'} {mutant.path}:{mutant.line}", flush=True)
