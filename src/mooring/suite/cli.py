@@ -91,9 +91,7 @@ def run(
 
     package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
     """
-    if data_dir is not None:
-        # By the environment, which workers share, and not by the config: a record has no use for a path.
-        os.environ["MOORING_DATA"] = str(data_dir.absolute())
+    use_data(data_dir)
     try:
         from mooring import zoo
         from mooring.suite.report import tables_text
@@ -345,6 +343,33 @@ def look_(
         audited=audit,
     )
     console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def draw(
+    target: Annotated[Path, typer.Argument(help="A record of a run of molecules or peptides.")],
+    graphs: Annotated[str, typer.Option(help="Test molecules, as in 0,3,8; a small, a usual and a large one.")] = "",
+    layer: Annotated[int | None, typer.Option(help="Of the memory behind this layer; the last by default.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of real data; MOORING_DATA or data.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture to write, svg or png.")] = Path("molecules.svg"),
+) -> None:
+    """Draw molecules whose atoms have the colours of the slots they write to, and what each slot counts."""
+    from mooring.suite.real import pictures
+
+    require_file(out)
+    use_data(data_dir)
+    try:
+        chosen = [int(number) for number in graphs.split(",")] if graphs else None
+    except ValueError:
+        fail(f"draw: --graphs is {graphs!r}; expected numbers as in 0,3,8.", 2)
+    pictures.save(pictures.draw(target, chosen, layer), out)
+    console.print(f"picture: {out}", highlight=False, markup=False)
+
+
+def use_data(folder: Path | None) -> None:
+    """Let this process and its workers find data there: by the environment, as a record has no use for a path."""
+    if folder is not None:
+        os.environ["MOORING_DATA"] = str(folder.absolute())
 
 
 def parse_names(text: str) -> list[str]:

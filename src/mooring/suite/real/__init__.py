@@ -14,6 +14,7 @@ __getattr__ = late(
         "NodeExperiment": "nodes",
         "PeptideExperiment": "molecules",
         "RealConfig": "config",
+        "draw": "pictures",
         "score": "metrics",
     },
 )
