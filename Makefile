@@ -44,7 +44,7 @@ demo: install
 
 docs: install
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) runs site report.html
+	rm -rf $(VENV) .cache runs site report.html look.html

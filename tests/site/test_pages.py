@@ -1,0 +1,71 @@
+"""Every Python block of the site runs, page by page and in order."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from support import ROOT
+
+# Pages whose code has a test of its own, because it is saved to a file or is written as a session.
+ELSEWHERE = {"add-a-module.md": "tests/zoo/test_docs.py", "scale.md": "tests/examples/test_scale.py"}
+BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.M | re.S)
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """The Python blocks of a page, each with its first line's number."""
+    text = page.read_text(encoding="utf-8")
+    return [(text[: found.start()].count("\n") + 2, found[1]) for found in BLOCK.finditer(text)]
+
+
+PAGES = {
+    page.relative_to(ROOT / "docs").as_posix(): page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if blocks(page) and page.name not in ELSEWHERE
+} | {"README.md": ROOT / "README.md"}
+
+
+def run(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the blocks of a page leave behind, run one after the other in a folder of their own."""
+    patch.chdir(folder)
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for line, code in blocks(page):
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.filterwarnings("ignore")
+def test_the_code_of_the_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = run(PAGES[name], tmp_path, monkeypatch)
+    if name == "tutorials/first-memory.md":
+        errors, changes = left["errors"], left["changes"]
+        assert errors["slots"] < 0.7 * min(error for model, error in errors.items() if model != "slots")
+        assert [model for model, change in changes.items() if change > 1e-4] == ["slots"]
+    if name == "tutorials/looking-inside.md":
+        assert (tmp_path / "look.html").stat().st_size > 10_000
+
+
+def test_pages_that_run_elsewhere_do() -> None:
+    for page, test in ELSEWHERE.items():
+        assert page in (ROOT / test).read_text(encoding="utf-8")
+
+
+def test_a_page_that_does_not_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\nx = 1\n```\n\n```sh\nmake it so\n```\n\n```python\nassert x == 2\n```\n")
+    with pytest.raises(AssertionError) as error:
+        run(page, tmp_path, monkeypatch)
+    assert error.traceback[-1].lineno + 1 == 12, "the line of the page"
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
+    drawn = runpy.run_path(str(ROOT / "tools" / "picture.py"))["picture"]()
+    assert (ROOT / "docs" / "img" / "idea.svg").read_text(encoding="utf-8") == drawn
+    ElementTree.fromstring(drawn)
