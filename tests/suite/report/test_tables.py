@@ -71,6 +71,19 @@ def test_two_radius_by_hand(save: Callable[..., Path], make_run: Callable[..., A
     assert "8.3 / 16.7 / 1.4" in table.notes[1]
 
 
+def test_the_papers_models_stand_alone_where_they_are_asked_for(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for model in ("vn-sum", "anchored", "vn"):
+        save(make_run(model, 0, 0.5, 0.5, 0.5), f"{model}.json")
+    records = load([tmp_path / "records"])
+    assert len(build("two-radius", records, preset="paper").rows) == 3
+    few = build("two-radius", records, preset="paper", models="paper")
+    assert [row[0] for row in few.rows] == ["VN", "Anchored Cross-Attn VN"]
+    with pytest.raises(ValueError, match="expected 'all' or 'paper'"):
+        build("two-radius", records, preset="paper", models="ours")
+
+
 def test_linksets_by_hand(everything: Path) -> None:
     records = load([everything])
     table = build("linksets", records, preset="full")

@@ -73,10 +73,14 @@ class Reference:
 
 
 @table("two-radius", task=COUNTED)
-def accuracy(records: Records, preset: str) -> Rows:
-    """Label, count and both of every model beside the paper's numbers."""
+def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
+    """Label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
     runs = records.runs(COUNTED, preset)
     groups = group(runs)
+    if models == "paper":
+        groups = [item for item in groups if item.model in PUBLISHED and not item.variant]
+    elif models != "all":
+        raise ValueError(f"table 'two-radius': models is '{models}', expected 'all' or 'paper'.")
     rows = []
     for item in groups:
         # The paper's numbers belong to the paper's configuration only.
