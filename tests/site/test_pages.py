@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mooring.suite.records import KINDS, RunRecord
 from support import ROOT
 
 # Pages whose code has a test of its own, because it is saved to a file or is written as a session.
@@ -63,6 +65,13 @@ def test_a_page_that_does_not_run_is_found(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(AssertionError) as error:
         run(page, tmp_path, monkeypatch)
     assert error.traceback[-1].lineno + 1 == 12, "the line of the page"
+
+
+def test_the_page_on_records_has_every_field_and_kind() -> None:
+    text = (ROOT / "docs" / "reference" / "records.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", text)) | set(re.findall(r'`"(\w+)"`', text))
+    assert {field.name for field in dataclasses.fields(RunRecord)} <= named
+    assert set(KINDS) <= named
 
 
 def test_the_picture_is_what_its_script_draws() -> None:
