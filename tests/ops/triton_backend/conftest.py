@@ -23,7 +23,7 @@ from mooring.ops.triton.launch import LIMITS, Limits
 
 # Two blocks of nodes per chunk, several chunks per graph; 16 is the least that a product of tiles takes.
 SMALL = {
-    "LIMITS": dict.fromkeys(LIMITS, Limits(nodes=16, node_numbers=4096, row_numbers=4096)),
+    "LIMITS": dict.fromkeys(LIMITS, Limits(nodes=16, node_numbers=4096, row_numbers=4096, warps=4)),
     "CHUNKS": (32, 32),
     "PROGRAMS": 4,
     "COUNT": 2,

@@ -12,11 +12,12 @@ from mooring.ops.triton import language
 
 
 class Limits(NamedTuple):
-    """What one program holds at a time: nodes, and numbers (rows x width) of a tile of nodes and of a tile of rows."""
+    """What one program holds at a time: nodes, numbers (rows x width) of a tile of nodes and of rows; and its warps."""
 
     nodes: int
     node_numbers: int
     row_numbers: int
+    warps: int
 
 
 class Blocks(NamedTuple):
@@ -28,13 +29,15 @@ class Blocks(NamedTuple):
     num_stages: int
 
 
-# (one TF32 product, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three
-# TF32 products need about twice the registers of one, and so do IEEE ones.
+# (precision, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three TF32
+# products need about twice the registers of one, and so do IEEE ones.
 LIMITS = {
-    (True, False): Limits(64, 4096, 8192),
-    (True, True): Limits(32, 4096, 8192),
-    (False, False): Limits(32, 4096, 4096),
-    (False, True): Limits(32, 2048, 2048),
+    ("tf32", False): Limits(64, 8192, 8192, 8),
+    ("tf32", True): Limits(32, 2048, 8192, 8),
+    ("tf32x3", False): Limits(32, 2048, 4096, 8),
+    ("tf32x3", True): Limits(16, 2048, 2048, 8),
+    ("ieee", False): Limits(32, 2048, 4096, 8),
+    ("ieee", True): Limits(16, 2048, 2048, 4),
 }
 # Rows (slots, or slots of several heads) in one tile.
 ROWS = 64
@@ -62,13 +65,16 @@ def padded(width: int) -> int:
 
 def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
     """Tiles from shapes and precision alone, so that no launch waits for a measurement."""
-    limits = LIMITS[precision == "tf32", backward]
+    limits = LIMITS[precision, backward]
     widest = padded(max(dim, width))
+    nodes = min(limits.nodes, limits.node_numbers // widest)
+    # Fewer nodes than columns, so that Triton gives each warp columns of its own; else they repeat one another.
+    nodes = min(nodes, widest // 2) if backward else nodes
     return Blocks(
-        nodes=max(16, min(limits.nodes, limits.node_numbers // widest)),
+        nodes=max(16, nodes),
         rows=max(16, min(ROWS, limits.row_numbers // widest)),
-        num_warps=8 if widest >= 64 else 4,
-        num_stages=1 if backward else 2,
+        num_warps=min(limits.warps, max(2, widest // 8)),
+        num_stages=2,
     )
 
 

@@ -73,7 +73,8 @@ def read_backward(
     inputs |= {"grad_query": grad_query, **statistics}
     if not fits:
         grid = (launch.num_chunks(num_nodes, num_graphs, tiles["NODES"]), parts)
-        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **tiles)
+        # Queries and slopes fill the registers: nothing else is loaded ahead.
+        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **{**tiles, "num_stages": 1})
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,
         **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=group_room if fits else 1, ALL_SLOTS=fits,

@@ -73,24 +73,25 @@ def read_rows(
         for at in range(start, stop, NODES):
             node, inside, live = find_nodes(at, stop, graph, num_graphs, order, NODES)
             queries = load_tile(query + part * query_part, node, live, query_node, dim, DIM)
-            slopes = load_tile(slope, node * parts + part, live, width, width, WIDTH)
             scores = score_slots(queries, keys, slot_ok, PRECISION)
+            slopes = load_tile(slope, node * parts + part, live, width, width, WIDTH)
             along = tl.dot(slopes, tl.trans(values), input_precision=PRECISION)
             if ALL_SLOTS:
                 shares, grad_scores = segment_slopes(scores, along, NODES, GROUPS, SLOTS)
-                plus = tl.zeros((NODES, DIM), tl.float32)
-                if RESIDUAL:
-                    plus = load_tile(slope, node * parts + part, inside, width, width, DIM)
-                grad_queries = tl.dot(grad_scores, keys, plus, input_precision=PRECISION)
-                store_tile(grad_query, grad_queries, node * parts + part, inside, dim, dim, DIM)
             else:
                 place = node * heads + part + tl.program_id(2) // tl.cdiv(slots, SLOTS)
                 log = tl.load(log_mass + place, mask=live, other=0.0)
                 mean = tl.load(offset + place, mask=live, other=0.0)
                 shares = tl.exp(scores - log[:, None])
                 grad_scores = shares * (along - mean[:, None])
-            grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
             grad_values = tl.dot(tl.trans(shares), slopes, grad_values, input_precision=PRECISION)
+            grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
+            if ALL_SLOTS:
+                plus = tl.zeros((NODES, DIM), tl.float32)
+                if RESIDUAL:
+                    plus = load_tile(slope, node * parts + part, inside, width, width, DIM)
+                grad_queries = tl.dot(grad_scores, keys, plus, input_precision=PRECISION)
+                store_tile(grad_query, grad_queries, node * parts + part, inside, dim, dim, DIM)
         if graph < num_graphs:
             first, count = chunks_of(graph, ptr, CHUNK)
             if count == 1:

@@ -34,12 +34,12 @@ def load_slopes(
 
 @jit
 def score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION: tl.constexpr):
-    """The softmax and the gradients of the scores, ``[ROWS, NODES]``; both zero where a node is left out."""
-    scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION) + weight
-    shares = tl.exp(scores - log[:, None])
-    along = tl.dot(slopes, tl.trans(values), input_precision=PRECISION)
+    """The softmax and the gradients of the scores, ``[NODES, ROWS]``; both zero where a node is left out."""
+    scores = tl.dot(keys, tl.trans(queries), input_precision=PRECISION) + tl.trans(weight)
+    shares = tl.exp(scores - log[None, :])
+    along = tl.dot(values, tl.trans(slopes), input_precision=PRECISION)
     # A row into which nothing was written may have any slope, NaN included.
-    return shares, tl.where(shares == 0.0, 0.0, shares * (along - offset[:, None]))
+    return shares, tl.where(shares == 0.0, 0.0, shares * (along - offset[None, :]))
 
 
 @jit
@@ -48,10 +48,10 @@ def store_weight_slopes(
 ):
     """Weights of rows: each its own slope. Weights of nodes: sums over the rows of each part."""
     if PER_ROW:
-        place = (node[None, :] * rows + row[:, None]) * parts + part
-        tl.store(grad_log_weight + place, grad_scores, mask=row_ok[:, None] & inside[None, :])
+        place = (node[:, None] * rows + row[None, :]) * parts + part
+        tl.store(grad_log_weight + place, grad_scores, mask=inside[:, None] & row_ok[None, :])
     else:
-        tl.store(grad_log_weight + node * parts + part, tl.sum(grad_scores, axis=0), mask=inside)
+        tl.store(grad_log_weight + node * parts + part, tl.sum(grad_scores, axis=1), mask=inside)
 
 
 @jit
@@ -86,19 +86,20 @@ def write_rows(
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
             shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
-            grad_queries = tl.dot(grad_scores, keys, grad_queries, input_precision=PRECISION)
+            grad_queries = tl.dot(tl.trans(grad_scores), keys, grad_queries, input_precision=PRECISION)
             if ALL_ROWS:
-                grad_keys = tl.dot(tl.trans(grad_scores), queries, input_precision=PRECISION)
-                if value is None:
-                    grad_keys = tl.dot(tl.trans(shares), slopes, grad_keys, input_precision=PRECISION)
-                else:
-                    grad_values = tl.dot(tl.trans(shares), slopes, input_precision=PRECISION)
-                    store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
-                store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)
                 if log_weight is not None:
                     store_weight_slopes(
                         grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW
                     )
+                if value is None:
+                    grad_keys = tl.dot(shares, slopes, input_precision=PRECISION)
+                else:
+                    grad_values = tl.dot(shares, slopes, input_precision=PRECISION)
+                    store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
+                    grad_keys = tl.zeros((NODES, DIM), tl.float32)
+                grad_keys = tl.dot(grad_scores, queries, grad_keys, input_precision=PRECISION)
+                store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)
     store_tile(grad_query, grad_queries, (program * rows + row) * parts + part, row_ok, dim, dim, DIM)
 
 
@@ -133,15 +134,15 @@ def write_nodes(
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
             shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
-            grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
             if value is None:
-                grad_keys = tl.dot(tl.trans(shares), slopes, grad_keys, input_precision=PRECISION)
+                grad_keys = tl.dot(shares, slopes, grad_keys, input_precision=PRECISION)
             else:
-                grad_values = tl.dot(tl.trans(shares), slopes, grad_values, input_precision=PRECISION)
+                grad_values = tl.dot(shares, slopes, grad_values, input_precision=PRECISION)
+            grad_keys = tl.dot(grad_scores, queries, grad_keys, input_precision=PRECISION)
             if PER_ROW:
                 store_weight_slopes(grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW)
             else:
-                grad_weights += tl.sum(grad_scores, axis=0)
+                grad_weights += tl.sum(grad_scores, axis=1)
         store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)
         if value is not None:
             store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
