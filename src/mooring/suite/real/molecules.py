@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from mooring.suite.real.data.encodings import Encoding, encoded
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, official, score
 from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.schedule import shuffled
 
 EVALUATION_BATCH = 256
 GENERATED_GRAPHS = 60
@@ -49,10 +50,7 @@ class GraphConfig(RealConfig):
     train_graphs: int | None = None
     evaluation_graphs: int | None = None
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        *RealConfig.at_least_one,
-        *("batch_size", "encoding_width", "train_graphs", "evaluation_graphs"),
-    )
+    at_least_one: ClassVar[tuple[str, ...]] = ("batch_size", "encoding_width", "train_graphs", "evaluation_graphs")
 
 
 class GraphExperiment(RealExperiment):
@@ -123,11 +121,8 @@ class GraphExperiment(RealExperiment):
 
     def train_batch(self, epoch: int, step: int) -> GraphBatch:
         train = self.chosen("train")
-        order = np.random.default_rng((self.seed, epoch)).permutation(train)
-        # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
         size = min(self.config.batch_size, len(train))
-        first = step * size % len(train)
-        return collate(self.graphs, np.take(order, range(first, first + size), mode="wrap"))
+        return collate(self.graphs, shuffled(train, size, self.seed, epoch, step))
 
     @cached_property
     def scale(self) -> tuple[Tensor, Tensor]:
@@ -191,12 +186,11 @@ class MoleculeExperiment(GraphExperiment):
 
     name: ClassVar[str] = "molecules"
     sets: ClassVar[tuple[str, ...]] = ("bace", "esol", "freesolv", "lipo", "hiv", "zinc")
-    config_type: ClassVar[type[TrainConfig]] = GraphConfig
     presets: ClassVar[Mapping[str, TrainConfig]] = {
         "tiny": GraphConfig(**TINY),
-        "quick": replace(MOLECULES, epochs=30),
+        "quick": MOLECULES.but(epochs=30),
         "full": MOLECULES,
-        "hiv": replace(MOLECULES, dataset="hiv", epochs=20, batch_size=128),
+        "hiv": MOLECULES.but(dataset="hiv", epochs=20, batch_size=128),
     }
     models: ClassVar[tuple[str, ...]] = MODELS
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("rmse", "min")
@@ -208,10 +202,9 @@ class PeptideExperiment(GraphExperiment):
 
     name: ClassVar[str] = "peptides"
     sets: ClassVar[tuple[str, ...]] = ("func",)
-    config_type: ClassVar[type[TrainConfig]] = GraphConfig
     presets: ClassVar[Mapping[str, TrainConfig]] = {
         "tiny": GraphConfig(**TINY),
-        "quick": replace(PEPTIDES, epochs=8, train_graphs=1500, evaluation_graphs=500),
+        "quick": PEPTIDES.but(epochs=8, train_graphs=1500, evaluation_graphs=500),
         "full": PEPTIDES,
     }
     models: ClassVar[tuple[str, ...]] = MODELS

@@ -36,7 +36,7 @@ class NodeConfig(RealConfig):
     norm: Literal["batch", "layer", "none"] = "layer"
     log_size: Literal["none", "nodes", "head"] = "none"
 
-    at_least_one: ClassVar[tuple[str, ...]] = (*RealConfig.at_least_one, "steps_per_epoch")
+    at_least_one: ClassVar[tuple[str, ...]] = ("steps_per_epoch",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,6 @@ class NodeExperiment(RealExperiment):
     """Which nodes of a graph belong to a class; seed s has the official split number s modulo their number."""
 
     name: ClassVar[str] = "nodes"
-    config_type: ClassVar[type[TrainConfig]] = NodeConfig
     presets: ClassVar[Mapping[str, TrainConfig]] = {
         "tiny": NodeConfig(
             epochs=2,
