@@ -16,8 +16,9 @@ import pytest
 
 from mooring import __version__
 from mooring.audit import Card, Finding, catalogue
-from mooring.suite import cli
+from mooring.suite import cli, cli_modules
 from mooring.suite.bench.peers import PEERS
+from mooring.suite.terminal import import_from_here
 from mooring.suite.train import resolve
 from support import ROOT
 
@@ -215,7 +216,7 @@ def test_the_shell_can_be_taught_to_complete(mooring: Command) -> None:
 
 
 def test_the_help_names_every_peer() -> None:
-    assert cli.PEERS.split(", ") == [peer.slug for peer in PEERS.values()]
+    assert cli_modules.PEERS.split(", ") == [peer.slug for peer in PEERS.values()]
     assert not any("," in peer.slug or ";" in peer.slug for peer in PEERS.values())
 
 
@@ -261,9 +262,9 @@ def test_stale_tables_fail_with_one(mooring: Command, monkeypatch: pytest.Monkey
 
 def test_only_an_import_name_opens_the_folder_to_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", ["elsewhere"])
-    cli.import_from_here("two-radius", "vn,anchored")
+    import_from_here("two-radius", "vn,anchored")
     assert sys.path == ["elsewhere"]
-    cli.import_from_here("two-radius", "vn,mine:VN")
+    import_from_here("two-radius", "vn,mine:VN")
     assert sys.path == [os.getcwd(), "elsewhere"]
 
 

@@ -23,6 +23,7 @@ from mooring.suite.bench.shapes import get_shape
 from mooring.suite.records import COMMANDS
 from mooring.suite.report import build_report
 from mooring.suite.report.registry import Chapter, chapters
+from mooring.suite.terminal import parse_names
 from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds
 from mooring.suite.train import resolve as resolve_run
 from mooring.theory import labels
@@ -145,7 +146,7 @@ def resolve_mooring(name: str, *words: str) -> None:
         assert given["target"].endswith("-seed0.json") or ":" in given["target"]
     if name == "bench":
         assert given["sweep"] in ("peers", "nodes", "slots", "zoo")
-        for shape in cli.parse_names(given["shapes"]):
+        for shape in parse_names(given["shapes"]):
             get_shape(shape)
 
 

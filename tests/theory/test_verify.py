@@ -78,7 +78,7 @@ def test_a_label_selects_all_its_parts_and_a_part_only_itself() -> None:
 def test_an_unknown_label_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no claim is labelled 'prop:mas'; did you mean 'prop:mass'\?"):
         select(["prop:mas"])
-    with pytest.raises(ValueError, match="Known labels: thm:lower"):
+    with pytest.raises(ValueError, match="the labels are thm:lower"):
         select(["qqq"])
 
 
@@ -171,7 +171,6 @@ def test_record_of_a_run() -> None:
     assert [result.label for result in seen] == ["prop:mass", "prop:mass.float32"]
     record = json.loads(json.dumps(run.to_record(), allow_nan=False))
     assert (record["schema"], record["kind"], record["seed"]) == (1, "verify", 3)
-    assert {"python", "torch", "mooring"} <= set(record["versions"])
     claim = record["claims"][1]
     assert claim["passed"]
     assert claim["control_failed"]

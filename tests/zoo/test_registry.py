@@ -122,7 +122,7 @@ from mooring import zoo
 zoo.names(), zoo.build("anchored", zoo.MemorySpec(channels=8))
 print(sorted(name.removeprefix("mooring.zoo.") for name in sys.modules if name.startswith("mooring.zoo.")))
 zoo.entry("lse")
-print("mooring.zoo.lse" in sys.modules)
+print("mooring.zoo.ablations" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["['baselines', 'registry']", "True"]
@@ -133,7 +133,7 @@ print("mooring.zoo.lse" in sys.modules)
     [
         ("mooring.nn:VirtualNode", VirtualNode),
         ("mooring.nn:SlotVirtualNode", SlotVirtualNode),
-        ("mooring.zoo.lse:lse", nn.Module),
+        ("mooring.zoo.ablations:LogMassVirtualNode", nn.Module),
     ],
 )
 def test_an_import_name_needs_no_registration(name: str, kind: type) -> None:

@@ -6,7 +6,6 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
 
@@ -21,7 +20,8 @@ from mooring import nn as mooring_nn
 from mooring import zoo
 from mooring.audit.card import Card, first_line
 from mooring.audit.runner import audit
-from mooring.named import import_object
+from mooring.named import import_object, suggest
+from mooring.zoo.registry import required
 
 CHANNELS, HEADS, SLOTS = 16, 4, 8
 # What a module of the zoo is called outside of it, as in ``zoo.lse``.
@@ -202,17 +202,12 @@ def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = 
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for name in kwargs:
         if name not in parameters and not open_ended:
-            close = get_close_matches(name, parameters, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(parameters)}."
+            hint = suggest(name, parameters, f"it takes {', '.join(parameters)}.")
             raise ValueError(f"audit: {target} has no argument {name!r}; {hint}")
     arguments = {name: _value(value, channels) for name, value in kwargs.items()}
     missing = []
     for name, parameter in parameters.items():
-        required = parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        )
-        if not required or name in arguments:
+        if not required(parameter) or name in arguments:
             continue
         if name in CHANNEL_NAMES:
             arguments[name] = channels
@@ -230,8 +225,7 @@ def _from_spec(found: Callable[..., Any], target: str, channels: int, kwargs: Ma
     known = [field.name for field in fields(zoo.MemorySpec)]
     for name in kwargs:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}."
+            hint = suggest(name, known, f"it has {', '.join(known)}.")
             raise ValueError(f"audit: {target} takes a MemorySpec, which has no field {name!r}; {hint}")
     return _built(lambda **given: found(zoo.MemorySpec(**given)), target, {"channels": channels, **kwargs})
 

@@ -1,12 +1,23 @@
-"""Tables on a rich console: the plain text of :class:`mooring.table.Table`, coloured."""
+"""What the command says and asks at a terminal: tables, complaints, names in an option, files it may write."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from mooring.table import Layout, Table
+from mooring.table import Column, Layout, Table
 
+# A pipe or a log has no width of its own, and long lines are easier to read there than tables in pieces.
+console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=140)
+
+# Where records go unless told.
+RUNS = Path("runs")
 STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red", "note": "table.caption"}
 
 
@@ -24,3 +35,65 @@ class FittedTable:
         for line in self.layout.lines(options.max_width):
             spans = [(text, STYLES.get(part, "")) for text, part in line]
             yield Text.assemble(*spans, no_wrap=True, overflow="ignore", end="\n")
+
+
+def parse_names(text: str) -> list[str]:
+    """Names between semicolons, or between commas where there are none: the name of a contestant may have a comma.
+
+    >>> parse_names("slots, bf16;ISAB"), parse_names("large,skewed")
+    (['slots, bf16', 'ISAB'], ['large', 'skewed'])
+    """
+    parts = text.split(";" if ";" in text else ",")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_numbers(text: str, who: str) -> list[int] | None:
+    """Numbers between commas; None for an empty text."""
+    try:
+        return [int(number) for number in text.split(",")] if text else None
+    except ValueError:
+        fail(f"{who} is {text!r}; expected numbers as in 0,3,8.", 2)
+
+
+def use_data(folder: Path | None) -> None:
+    """Let this process and its workers find data there: by the environment, as a record has no use for a path."""
+    if folder is not None:
+        os.environ["MOORING_DATA"] = str(folder.absolute())
+
+
+def slug(name: str) -> str:
+    """A file name for a module's name."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-")
+
+
+def words(*headings: str) -> tuple[Column, ...]:
+    return tuple(Column(heading, left=True) for heading in headings)
+
+
+def import_from_here(*targets: str) -> None:
+    """Let ``package.module:Name`` be found in the folder the command is called in, and only when there is such a name.
+
+    Workers are given this process's import path, so that they find it too.
+    """
+    if any(":" in target for target in targets):
+        sys.path.insert(0, str(Path.cwd()))
+
+
+def require_file(path: Path) -> None:
+    """Say that a file cannot be written before the work whose result it is to hold."""
+    if path.is_dir():
+        fail(f"{path} is a folder, expected the name of a file to write.", 2)
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        fail(f"{path} cannot be written: {above} is a file.", 2)
+    if not os.access(path if path.exists() else above, os.W_OK):
+        fail(f"{path} cannot be written: no permission.", 2)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    complain(message)
+    raise typer.Exit(code)
+
+
+def complain(message: str) -> None:
+    Console(stderr=True).print(message, style="red", highlight=False, markup=False, soft_wrap=True)

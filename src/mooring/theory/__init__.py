@@ -2,6 +2,7 @@
 
 from mooring.theory.capacity import construction_width, required_bits, required_width
 from mooring.theory.claim import Claim, ClaimResult, Evidence, Series
+from mooring.theory.claims import CLAIMS
 from mooring.theory.construction import AddressedTable
 from mooring.theory.counted import CountedTable
 from mooring.theory.distortion import (
@@ -12,7 +13,7 @@ from mooring.theory.distortion import (
     recovery_ceiling,
 )
 from mooring.theory.handset import HandSetMemory
-from mooring.theory.verify import CLAIMS, Verification, labels, select, verify
+from mooring.theory.verify import Verification, labels, select, verify
 
 __all__ = [
     "CLAIMS",

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from mooring.ops import read, write
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 
 Draw = Callable[[int, int, torch.Generator], Float64[Tensor, "count dim"]]
 
@@ -211,38 +211,3 @@ def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.
     )
     note = f"M up to {sizes[-1]} in {dims(sizes[-1])} dimensions, least margin {worst:.3f}"
     return Evidence(worst >= 0.5 - ROUNDING, worst - 0.5, 2 * len(sizes), note, (series,))
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="prop:onehot",
-        statement="A linear map that sends M addresses to the M one-hot gates needs at least M dimensions.",
-        check=check_onehot,
-        subject=lambda slots: range(1, slots),
-        control=lambda slots: range(slots, slots + 1),
-        control_means="premise removed: addresses of M dimensions, where an exact gate exists",
-        margin_means="least squared distance between the best linear gate and the one-hot codes; 0 would be exact",
-        instances=8,
-    ),
-    Claim(
-        label="prop:routing",
-        statement="A slot leaks at most eq:leak outside its group; a target gives its slot at least eq:read-margin.",
-        check=check_routing,
-        subject=honest_routing,
-        control=overclaimed_routing,
-        control_means="premise removed: two slots share an address while the margin of the rest is claimed",
-        margin_means="least relative slack: bound / measured - 1, over all slots and both bounds",
-        instances=300,
-    ),
-    Claim(
-        label="prop:routing.codebook",
-        statement="Addresses of margin 1/2 for M slots fit in O(log M) dimensions: 7 ceil(log2 M) + 1 are enough.",
-        check=check_codebook,
-        subject=logarithmic_dim,
-        control=lambda slots: 5,
-        control_means="premise removed: five dimensions whatever M",
-        margin_means="least margin of the codebooks built, minus 1/2",
-        instances=10,
-        more_controls={"dimensions that grow with M: 7 M + 1": lambda slots: 7 * slots + 1},
-    ),
-)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Float32, Float64
 from torch import Tensor
 
 from mooring.ops import SlotState, anchored, log_odds, read, write
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 
 # Sums over r times as many nodes are rounded differently; nothing else may differ.
 ROUNDING = 1e-11
@@ -270,58 +270,3 @@ def _error(measured: Float32[Tensor, "graphs 1 1"], truth: Float64[Tensor, " gra
 
 def _normal(generator: torch.Generator, *shape: int) -> Float64[Tensor, "..."]:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="prop:replication",
-        statement="Att(q, rX) = Att(q, X): a normalised read does not change when every element is repeated r times.",
-        check=check_replication,
-        subject=normalised,
-        control=with_anchor,
-        control_means="premise removed: a private anchor inside the softmax",
-        margin_means="largest change of any read under replication; rounding allows 1e-11",
-        instances=400,
-    ),
-    Claim(
-        label="app:anchor",
-        statement="Stacked: a network whose global reads are all normalised answers alike on X and rX at every depth.",
-        check=check_induction,
-        subject=normalised,
-        control=with_anchor,
-        control_means="premise removed: the same stack with anchored reads",
-        margin_means="largest change of any target state after any layer; rounding allows 1e-11",
-        instances=50,
-    ),
-    Claim(
-        label="prop:segment",
-        statement="k identical nodes move the anchored read along the segment from a to v, injectively in k.",
-        check=check_segment,
-        subject=Segment(distinct_anchor, multiplicity),
-        control=Segment(equal_anchor, multiplicity),
-        control_means="premise removed: the anchor has the nodes' own value, a = v",
-        margin_means="0.5 minus the furthest any decoded multiplicity was from its integer",
-        instances=5,
-        more_controls={"odds without the logits, which grow with k but are not k": Segment(distinct_anchor, bare_odds)},
-    ),
-    Claim(
-        label="prop:mass",
-        statement="Mass Z, content mu and their product are recovered from the anchored output and the anchor logit.",
-        check=check_round_trip,
-        subject=dedicated_coordinate,
-        control=shared_coordinate,
-        control_means="premise removed: node values are not zero in the anchor's coordinate",
-        margin_means="largest relative error of the round trip; 1e-9 allowed",
-        instances=500,
-    ),
-    Claim(
-        label="prop:mass.float32",
-        statement="In float32 log Z - s0 keeps its digits at any mass; log(1 - alpha0) - log(alpha0) does not.",
-        check=check_float32,
-        subject=log_odds,
-        control=naive_log_odds,
-        control_means="the printed formula, evaluated from alpha0",
-        margin_means="largest error relative to max(1, |log-odds|); 1e-6 allowed",
-        instances=201,
-    ),
-)

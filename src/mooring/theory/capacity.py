@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 from mooring.theory.instances import all_permutations, rank
 
 
@@ -138,11 +138,11 @@ BudgetRule = Callable[[int, int, int], Budget]
 FACTORIZATIONS: tuple[tuple[int, int], ...] = ((1, 1), (1, 3), (2, 1), (3, 2), (5, 1))
 
 
-def _below_bound(n: int, states: int, bits: int) -> Budget:
+def below_bound(n: int, states: int, bits: int) -> Budget:
     return Budget(n, states, required_width(n, states, bits) - 1, bits)
 
 
-def _at_bound(n: int, states: int, bits: int) -> Budget:
+def at_bound(n: int, states: int, bits: int) -> Budget:
     return Budget(n, states, required_width(n, states, bits), bits)
 
 
@@ -210,27 +210,3 @@ def _bits_series() -> Series:
         ylabel="bits",
         log="xy",
     )
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="thm:lower",
-        statement="With L_eff d b < log2(n!) two permutations share a transcript, so no decoder serves both.",
-        check=check_collision,
-        subject=Transcripts(ENCODERS, _below_bound),
-        control=Transcripts(ENCODERS, _at_bound),
-        control_means="premise removed: one coordinate more, which reaches the bound",
-        margin_means="fewest bits by which a budget fell short and a pair still had to collide",
-        instances=7,
-    ),
-    Claim(
-        label="thm:lower.tight",
-        statement="With L_eff d b >= log2(n!) every permutation can have its own transcript: the bound is met.",
-        check=check_injective,
-        subject=_at_bound,
-        control=lambda n, states, bits: Budget(n, 1, required_whole_bits(n) - 1, 1),
-        control_means="one bit below the bound: the pigeonhole pair is exhibited",
-        margin_means="fewest bits to spare at which all n! transcripts were distinct",
-        instances=7,
-    ),
-)

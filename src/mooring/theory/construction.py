@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mooring.ops import read, write
 from mooring.theory.capacity import construction_width, label_digits, required_bits
-from mooring.theory.claim import Claim, Evidence
+from mooring.theory.claim import Evidence
 from mooring.theory.instances import Instances, every_permutation, sampled_permutations
 
 # Half the smallest gap between a matching and a mismatched logit: exp(-2000) is exactly 0 in float64, so a softmax
@@ -241,22 +241,3 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
         overhead = slots * width * bits / required_bits(n)
     note = f"all n! for n<=7 ({distinct} distinct memories), random ones to n=1000 in {overhead:.2f} log2 n! bits"
     return Evidence(True, 0.5 - worst, examined, note)
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="thm:upper",
-        statement="M addressed slots of the width of eq:upper, hand-set on ops.write and ops.read, solve Two-Radius.",
-        check=check_construction,
-        subject=AddressedTable,
-        control=lambda n, slots, bits: AddressedTable(n, slots, bits, code=same_code),
-        control_means="premise removed: every group has the same address, as in a homogeneous virtual node",
-        margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
-        instances=12,
-        more_controls={
-            "coordinates above 2^b": OverflowingTable,
-            "a memory that depends on source order": OrderedTable,
-            "one coordinate more than eq:upper": PaddedTable,
-        },
-    ),
-)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.counter import OperationCounter
 from mooring.ops import read, write
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 
 Layer = Callable[[Tensor, Tensor], Tensor]
 """Maps node features [n, d] and slot states [M, d] to node features [n, d]."""
@@ -72,17 +72,3 @@ def _growth_series() -> Series:
         ylabel="multiply-adds",
         log="xy",
     )
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="sec:background.cost",
-        statement="A write and a read cost O(nM) pairs and O(nMd) arithmetic.",
-        check=check_cost,
-        subject=slot_layer,
-        control=dense_layer,
-        control_means="dense self-attention, whose pairs and arithmetic grow as n^2",
-        margin_means="largest distance of a fitted growth exponent from the claimed one; 0.01 allowed",
-        instances=5,
-    ),
-)

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from mooring.ops import SlotState, read, write
-from mooring.theory.claim import Claim, Evidence
+from mooring.theory.claim import Evidence
 from mooring.theory.construction import Partition, node_key, sign_code, slot_query
 from mooring.theory.instances import Instances, every_counted, sampled_counted
 from mooring.theory.multiset import refine, with_unit_anchor
@@ -162,37 +162,3 @@ def check_wl(rounds: int, instances: int, generator: torch.Generator) -> Evidenc
         examined += source.num_graphs
     note = f"{conflicts} targets share a colour with a target of another answer"
     return Evidence(conflicts == 0, float(conflicts), examined, note)
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="cor:countedwl.wl",
-        statement="Coloured 1-WL solves counted Two-Radius in two rounds.",
-        check=check_wl,
-        subject=2,
-        control=1,
-        control_means="premise removed: one round, in which nothing has crossed the centre",
-        margin_means="targets whose colour does not determine their answer",
-        instances=60,
-    ),
-    Claim(
-        label="cor:countedwl.normalised",
-        statement="A normalised read cannot tell (pi, c) from (pi, rc).",
-        check=check_normalised,
-        subject=normalised_memory,
-        control=anchored_memory,
-        control_means="premise removed: the anchored write of the same slots",
-        margin_means="largest difference between the two memories; rounding allows 1e-11",
-        instances=40,
-    ),
-    Claim(
-        label="cor:countedwl.slots",
-        statement="Hand-set anchored slots solve every counted Two-Radius instance exactly, without training.",
-        check=check_slots,
-        subject=CountedTable,
-        control=lambda n, slots: CountedTable(n, slots, keep_mass=False),
-        control_means="premise removed: the same slots without their anchors",
-        margin_means="0.5 minus the furthest any decoded count was from its integer",
-        instances=60,
-    ),
-)

@@ -28,7 +28,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from mooring.theory.capacity import required_bits
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 from mooring.theory.construction import AddressedTable
 from mooring.theory.instances import all_permutations, table_instances
 
@@ -231,27 +231,3 @@ def check_table(guess: Guess, instances: int, generator: torch.Generator) -> Evi
             if gap >= worst:
                 worst, note = gap, f"largest gap {gap:.1e}, at n={n} with {stored} labels stored in {bits:.1f} bits"
     return Evidence(worst < 1e-12, worst, examined, note)
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="sec:discussion.distortion",
-        statement="With B < log2(n!) bits, best average recovery lies between a random codebook's and the ceiling.",
-        check=check_ceiling,
-        subject=lambda n, bits: min(2**bits, math.factorial(n)),
-        control=lambda n, bits: min(2 ** (bits + 1), math.factorial(n)),
-        control_means="premise removed: the encoder uses one bit more than the budget says",
-        margin_means="least distance of the best codebook found below the ceiling, in share of labels",
-        instances=5,
-    ),
-    Claim(
-        label="sec:discussion.table",
-        statement="Slots that store the labels that fit, and targets that guess the rest, recover (k + 1) / n.",
-        check=check_table,
-        subject=unused_label,
-        control=label_zero,
-        control_means="targets guess without a look at what is stored",
-        margin_means="largest gap between measured recovery and the formula",
-        instances=6,
-    ),
-)

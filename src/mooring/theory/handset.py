@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mooring.nn import SlotVirtualNode
 from mooring.theory.capacity import label_digits
-from mooring.theory.claim import Claim, Evidence
+from mooring.theory.claim import Evidence
 from mooring.theory.construction import Partition, node_key, sign_code, slot_query
 from mooring.theory.instances import Instances, benchmark_batch
 
@@ -178,27 +178,3 @@ def check_counts(build: Build, instances: int, generator: torch.Generator) -> Ev
             note = f"n={n}, M={slots}: {int(wrong)} of {len(found)} targets wrong"
             return Evidence(False, 0.5 - worst, examined, note)
     return Evidence(True, 0.5 - worst, examined, f"counts within {worst:.1e} of integers after two LayerNorms")
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="thm:upper.module",
-        statement="A SlotVirtualNode with the construction's weights, no training, solves permutation Two-Radius.",
-        check=check_labels,
-        subject=lambda partition, block: HandSetMemory(partition, block, anchored=False),
-        control=lambda partition, block: HandSetMemory(partition, block, anchored=False, addressed=False),
-        control_means="premise removed: all slots share one address, so every target reads the same mean",
-        margin_means="0.5 minus the furthest any recovered digit was from its integer",
-        instances=32,
-    ),
-    Claim(
-        label="cor:countedwl.module",
-        statement="An anchored SlotVirtualNode with the proof's weights, no training, solves counted Two-Radius.",
-        check=check_counts,
-        subject=lambda partition, block: HandSetMemory(partition, block, anchored=True),
-        control=lambda partition, block: HandSetMemory(partition, block, anchored=False),
-        control_means="premise removed: the Cross-Attn virtual node, the same weights without anchors",
-        margin_means="0.5 minus the furthest any recovered count was from its integer",
-        instances=64,
-    ),
-)

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from mooring.ops import write
-from mooring.theory.claim import Claim, Evidence, Series
+from mooring.theory.claim import Evidence, Series
 from mooring.theory.instances import random_permutations
 
 # Equal rows may go through differently blocked matrix products, so clones agree only up to rounding.
@@ -144,26 +144,3 @@ def check_separable(draw: DecoderDraw, instances: int, generator: torch.Generato
     passed = worst_difference < 1e-9 and least_error >= 0.5 - 1e-9
     note = f"largest mixed difference {worst_difference:.1e} (the task needs 2), least worst error {least_error:.3f}"
     return Evidence(passed, least_error - 0.5, instances, note)
-
-
-CLONES: Claim = Claim(
-    label="app:capacity.symmetry",
-    statement="M virtual nodes with equal starts, neighbourhoods and shared updates stay equal through any depth.",
-    check=check_symmetry,
-    subject=cloned,
-    control=one_differs,
-    control_means="premise removed: one coordinate of one initial state differs by 1e-3",
-    margin_means="largest distance between two clones after any layer; rounding allows 1e-12",
-    instances=60,
-)
-
-BROADCAST: Claim = Claim(
-    label="prop:separable",
-    statement="No decoder f(h_j) + g(z) realises both of two permutations that differ by one swap.",
-    check=check_separable,
-    subject=either_separable,
-    control=film_lookup,
-    control_means="premise removed: a FiLM decoder, hand-set, which is not separable and looks every label up",
-    margin_means="least over instances of the worst error of an answer, minus 1/2",
-    instances=300,
-)

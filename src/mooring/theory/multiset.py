@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from mooring.ops import SlotState, anchored, write
-from mooring.theory.claim import Claim, Evidence
+from mooring.theory.claim import Evidence
 
 
 def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -160,28 +160,3 @@ def check_refinement(read: Read, instances: int, generator: torch.Generator) -> 
             if len(set(reference)) == before:
                 break
     return Evidence(True, float(rounds), rounds, f"{rounds} refinements of {instances} graphs, every partition equal")
-
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        label="thm:wlinjective",
-        statement="The anchored read is injective on all bounded multisets; its output gives the exact histogram.",
-        check=check_injective,
-        subject=anchored_read,
-        control=normalised_read,
-        control_means="premise removed: the normalised read, which a multiset shares with its replication",
-        margin_means="smallest distance between the outputs of two different multisets",
-        instances=60,
-        more_controls={"an injective read whose histogram has one node too many": crowded_read},
-    ),
-    Claim(
-        label="thm:wlinjective.refinement",
-        statement="Anchored reads of neighbourhoods refine colours exactly as 1-WL, round after round.",
-        check=check_refinement,
-        subject=exact_histogram,
-        control=proportions,
-        control_means="premise removed: neighbourhoods read without the anchor",
-        margin_means="refinement rounds whose partition was the reference's",
-        instances=150,
-    ),
-)

@@ -1,43 +1,15 @@
-"""All claims, one run of them, and its record."""
+"""A run of the claims, or of some of them, and its record."""
 
 from __future__ import annotations
 
-import difflib
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
-from mooring.theory import (
-    addressing,
-    anchor,
-    capacity,
-    construction,
-    cost,
-    counted,
-    distortion,
-    handset,
-    homogeneous,
-    multiset,
-)
+from mooring.named import suggest
 from mooring.theory.claim import Claim, ClaimResult
-
-# In the paper's order, except that the two on whole modules come after both halves they need.
-CLAIMS: tuple[Claim, ...] = (
-    *capacity.CLAIMS,
-    homogeneous.CLONES,
-    *construction.CLAIMS,
-    homogeneous.BROADCAST,
-    *addressing.CLAIMS,
-    *anchor.CLAIMS,
-    *multiset.CLAIMS,
-    *counted.CLAIMS,
-    *handset.CLAIMS,
-    *cost.CLAIMS,
-    *distortion.CLAIMS,
-)
+from mooring.theory.claims import CLAIMS
 
 
 def labels() -> tuple[str, ...]:
@@ -57,13 +29,9 @@ def select(wanted: Sequence[str] | None = None) -> tuple[Claim, ...]:
     known = {name for label in labels() for name in (label, label.split(".")[0])}
     for name in wanted:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"Known labels: {', '.join(labels())}."
+            hint = suggest(name, known, f"the labels are {', '.join(labels())}.")
             raise ValueError(f"verify: no claim is labelled {name!r}; {hint}")
     return tuple(claim for claim in CLAIMS if claim.label in wanted or claim.label.split(".")[0] in wanted)
-
-
-PACKAGES = ("mooring", "torch", "torch_geometric", "numpy")
 
 
 @dataclass(frozen=True)
@@ -80,7 +48,7 @@ class Verification:
         return all(result.ok for result in self.results)
 
     def to_record(self) -> dict[str, Any]:
-        """The run as a JSON-ready record of kind ``verify``."""
+        """The run as the JSON-ready content of a record of kind ``verify``."""
         return {
             "schema": 1,
             "kind": "verify",
@@ -88,7 +56,6 @@ class Verification:
             "passed": self.passed,
             "wall_seconds": self.seconds,
             "claims": [result.to_record() for result in self.results],
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         }
 
 

@@ -21,6 +21,12 @@ class Sources(NamedTuple):
     log_weight: Tensor
 
 
+@register(
+    "transformer",
+    title="dense self-attention, as in GPS",
+    paper="Vaswani et al. 2017; Rampášek et al. 2022",
+    label="Transformer",
+)
 class DenseAttention(GlobalModule):
     """The global half of a GPS layer: attention, residual, norm, MLP, norm. Quadratic in the nodes of a graph.
 
@@ -105,16 +111,6 @@ class LinearAttention(DenseAttention):
         k = k * sources.log_weight.exp()[:, None, :, None]
         out: Tensor = attn.attn_out(linear_attention(q, k, v).transpose(1, 2).flatten(-2))
         return out
-
-
-@register(
-    "transformer",
-    title="dense self-attention, as in GPS",
-    paper="Vaswani et al. 2017; Rampášek et al. 2022",
-    label="Transformer",
-)
-def transformer(spec: MemorySpec) -> nn.Module:
-    return DenseAttention(spec)
 
 
 @register("performer", title="linear attention", paper="Choromanski et al. 2021")

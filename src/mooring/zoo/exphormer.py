@@ -24,6 +24,7 @@ class Written(NamedTuple):
     x: Tensor
 
 
+@register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
 class Expander(GlobalModule):
     """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
 
@@ -91,8 +92,3 @@ def permutations(size: int, degree: int) -> Tensor:
     """``degree`` permutations, the same ones whenever a graph has ``size`` sources."""
     generator = torch.Generator().manual_seed(size)
     return torch.stack([torch.randperm(size, generator=generator) for _ in range(degree)])
-
-
-@register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
-def exphormer(spec: MemorySpec) -> nn.Module:
-    return Expander(spec)

@@ -50,6 +50,7 @@ class Padding:
         return self.present | stand_in
 
 
+@register("isab", title="induced set attention block", paper="Lee et al. 2019")
 class InducedSetAttention(GlobalModule):
     """PyG's ``InducedSetAttentionBlock`` as it is: inducing points attend to the sources, targets to the points.
 
@@ -80,8 +81,3 @@ class InducedSetAttention(GlobalModule):
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
         padding = Padding(readers)
         return padding.unpad(self.block.mab2(padding.pad(self.locate(readers)), gathered))
-
-
-@register("isab", title="induced set attention block", paper="Lee et al. 2019")
-def isab(spec: MemorySpec) -> nn.Module:
-    return InducedSetAttention(spec)

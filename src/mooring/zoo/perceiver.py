@@ -33,6 +33,7 @@ class LatentUpdate(SlotUpdate):
         return latent + met
 
 
+@register("perceiver", title="latents with self-attention between them", paper="Jaegle et al. 2021")
 class Perceiver(SlotRival):
     """Cross-attention into latents, self-attention between them, cross-attention back to the nodes.
 
@@ -43,8 +44,3 @@ class Perceiver(SlotRival):
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)
         self.update = LatentUpdate(spec)
-
-
-@register("perceiver", title="latents with self-attention between them", paper="Jaegle et al. 2021")
-def perceiver(spec: MemorySpec) -> nn.Module:
-    return Perceiver(spec)

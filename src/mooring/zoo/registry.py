@@ -1,10 +1,10 @@
 """Every global module by name, built from one specification.
 
-Adding one is a file with a module and a registration, and for the zoo's own a line of :data:`FILES`:
+Adding one is a file with a class that is built from a spec, or a function that builds one, and for the zoo's own a line
+of :data:`FILES`:
 
     @register("my-vn", title="My virtual node", paper="me, 2026")
-    def my_vn(spec: MemorySpec) -> nn.Module:
-        return MyVirtualNode(spec.channels)
+    class MyVirtualNode(GlobalModule): ...
 
 A module that is not registered goes by its import name, ``package.module:Name``, wherever a name is asked for.
 """
@@ -15,7 +15,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -23,6 +23,7 @@ from mooring.named import import_object, suggest
 from mooring.nn import MemorySpec
 
 Builder = Callable[[MemorySpec], nn.Module | None]
+Built = TypeVar("Built", bound=Builder)
 
 # The names that each file of the zoo registers, in the order of tables. A file is imported when one of its names is
 # first asked for.
@@ -31,10 +32,8 @@ FILES = {
         *("none", "vn", "vn-joint", "vn-sum", "vn-max", "vn-clones"),
         *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
     ),
-    "independent": ("vn-independent",),
-    "wide": ("wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
-    "lse": ("lse",),
-    "shared_anchor": ("shared-anchor",),
+    "wide": ("vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+    "ablations": ("lse", "shared-anchor"),
     "registers": ("registers", "sink"),
     "sum_attention": ("acam", "cpa-add", "cpa-scale"),
     "slot_softmax": ("gmt",),
@@ -44,8 +43,7 @@ FILES = {
     "relay": ("range",),
     "dense_attention": ("transformer", "performer"),
     "exphormer": ("exphormer",),
-    "readouts": ("pna", "deep-sets"),
-    "gin": ("gin-sum",),
+    "readouts": ("pna", "deep-sets", "gin-sum"),
 }
 HOMES = {name: f"mooring.zoo.{file}" for file, names in FILES.items() for name in names}
 
@@ -75,10 +73,10 @@ class Entry:
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, *, title: str, paper: str, label: str | None = None) -> Callable[[Builder], Builder]:
-    """Make ``build(spec)`` available under ``name``; tables call it by its label, or else by its name."""
+def register(name: str, *, title: str, paper: str, label: str | None = None) -> Callable[[Built], Built]:
+    """Make a class or function of a spec available under ``name``; tables use its label, or else its name."""
 
-    def add(build: Builder) -> Builder:
+    def add(build: Built) -> Built:
         if name in _ENTRIES or HOMES.get(name, build.__module__) != build.__module__:
             raise ValueError(f"zoo: {name!r} is already registered. Pick another name.")
         order = list(HOMES).index(name) if name in HOMES else len(names())
@@ -139,7 +137,7 @@ def takes_spec(found: Callable[..., Any]) -> bool:
         parameters = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):  # some built-in classes do not tell
         return False
-    if not parameters or any(_required(parameter) for parameter in parameters[1:]):
+    if not parameters or any(required(parameter) for parameter in parameters[1:]):
         return False
     annotation = parameters[0].annotation
     named = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
@@ -153,7 +151,7 @@ def _needed(found: Callable[..., Any], name: str) -> list[str]:
     except (TypeError, ValueError):
         parameters = {}  # type: ignore[assignment]
     known = [field.name for field in fields(MemorySpec)]
-    missing = [name for name, parameter in parameters.items() if _required(parameter) and name not in known]
+    missing = [name for name, parameter in parameters.items() if required(parameter) and name not in known]
     if missing or "channels" not in parameters:
         raise ValueError(
             f"zoo: {name} takes ({', '.join(parameters)}), expected one argument `spec`, or `channels` and other "
@@ -162,7 +160,8 @@ def _needed(found: Callable[..., Any], name: str) -> list[str]:
     return [name for name in known if name in parameters]
 
 
-def _required(parameter: inspect.Parameter) -> bool:
+def required(parameter: inspect.Parameter) -> bool:
+    """Whether a callable cannot be called without this argument."""
     return parameter.default is parameter.empty and parameter.kind not in (
         parameter.VAR_POSITIONAL,
         parameter.VAR_KEYWORD,

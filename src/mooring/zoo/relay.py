@@ -73,6 +73,7 @@ def with_itself(slots: Tensor) -> Tensor:
     return torch.cat([pad(slots, (0, 1)), pad(itself, (0, 1), value=1.0)], dim=1)
 
 
+@register("range", title="relay with a self-loop in the broadcast", paper="Caruso et al. 2026")
 class RelayVirtualNode(SlotRival):
     """Cross-attention slots whose broadcast lets a node prefer itself.
 
@@ -90,8 +91,3 @@ class RelayVirtualNode(SlotRival):
                 "the self-loop. Use 'film' or 'residual'."
             )
         self.read = RelayRead(spec, self.write.addresses, self.integrate.context_channels)
-
-
-@register("range", title="relay with a self-loop in the broadcast", paper="Caruso et al. 2026")
-def relay(spec: MemorySpec) -> nn.Module:
-    return RelayVirtualNode(spec)

@@ -16,6 +16,7 @@ from mooring.zoo.slot_softmax import shared_out
 ROUNDS = 3
 
 
+@register("slot-attention", title=f"Slot Attention, {ROUNDS} rounds", paper="Locatello et al. 2020")
 class SlotAttention(GlobalModule):
     r"""Slots compete for nodes by a softmax over slots, which is then normalised over nodes; a GRU updates them.
 
@@ -95,8 +96,3 @@ class SlotAttention(GlobalModule):
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
         context = self.read(readers.x, gathered, readers.index, address=readers.address)
         return self.integrate(readers.x, context, gathered, readers.index)
-
-
-@register("slot-attention", title=f"Slot Attention, {ROUNDS} rounds", paper="Locatello et al. 2020")
-def slot_attention(spec: MemorySpec) -> nn.Module:
-    return SlotAttention(spec)

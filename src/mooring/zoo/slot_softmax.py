@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from mooring.nn import Addresses, MemorySpec, SlotWrite
 from mooring.zoo.base import SlotRival
@@ -38,6 +38,7 @@ class SlotSoftmaxWrite(SlotWrite):
         return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 
 
+@register("gmt", title="softmax over slots, sums over nodes", paper="Baek et al. 2021; Li et al. 2024")
 class SlotSoftmaxVirtualNode(SlotRival):
     r"""Slots that keep :math:`\sum_i a_{im} v_i`: mass over nodes survives, so they count.
 
@@ -51,8 +52,3 @@ class SlotSoftmaxVirtualNode(SlotRival):
         super().__init__(spec)
         self.write = SlotSoftmaxWrite(spec, self.write.addresses)
         self.update = MagnitudeUpdate(spec, total=True)
-
-
-@register("gmt", title="softmax over slots, sums over nodes", paper="Baek et al. 2021; Li et al. 2024")
-def gmt(spec: MemorySpec) -> nn.Module:
-    return SlotSoftmaxVirtualNode(spec)

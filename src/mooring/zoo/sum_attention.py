@@ -52,6 +52,7 @@ class MagnitudeUpdate(SlotUpdate):
         return u + forward
 
 
+@register("acam", title="unnormalised sum attention", paper="Marcoccia et al. 2026 (NetDiff)")
 class SumVirtualNode(SlotRival):
     r"""Slots that keep the unnormalised sum :math:`\sum_i e^{s_i} v_i = Z \mu`.
 
@@ -125,11 +126,6 @@ class CardinalityVirtualNode(SlotRival):
         super().__init__(spec)
         self.write = write(spec, self.write.addresses)
         self.update = MagnitudeUpdate(spec, total=False)
-
-
-@register("acam", title="unnormalised sum attention", paper="Marcoccia et al. 2026 (NetDiff)")
-def acam(spec: MemorySpec) -> nn.Module:
-    return SumVirtualNode(spec)
 
 
 @register("cpa-add", title="cardinality-preserved attention, additive", paper="Zhang and Xie 2020")

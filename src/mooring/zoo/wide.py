@@ -1,4 +1,4 @@
-"""One virtual node as wide as all slots together: raw capacity without exposed factorisation."""
+"""Capacity without addresses: one virtual node as wide as all slots together, or many that nothing selects among."""
 
 from __future__ import annotations
 
@@ -98,3 +98,46 @@ def wide_film_sum(spec: MemorySpec) -> nn.Module:
 @register("wide-vn-mlp-sum", title="wide virtual node, sum pool, joint MLP", paper=PAPER)
 def wide_mlp_sum(spec: MemorySpec) -> nn.Module:
     return WideVirtualNode(spec, joint(spec), total=True)
+
+
+@register("vn-independent", title="as many independent virtual nodes as slots", paper="Marcoccia 2026, control")
+class IndependentVirtualNodes(GlobalModule):
+    r"""As many mean-pool virtual nodes as slots, initialised and updated independently; nodes get their average.
+
+    .. math::
+        z_m = s_m + \operatorname{MLP}_m(s_m + \tfrac1n \textstyle\sum_i h_i), \qquad
+        h_j^+ = h_j + \epsilon \operatorname{MLP}([h_j, \tfrac1M \sum_m z_m])
+
+    Their states differ, unlike those of clones, but nothing selects among them: neither write nor read has an address.
+
+    Paper: the control beside "symmetric VN clones remain one channel" (``app:capacity``).
+    """
+
+    def __init__(self, spec: MemorySpec) -> None:
+        super().__init__(spec)
+        channels, hidden = spec.channels, spec.hidden
+        self.state = nn.Parameter(torch.randn(spec.slots, channels))
+        self.updates = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(channels, hidden),
+                nn.GELU(),
+                nn.Linear(hidden, hidden),
+                nn.GELU(),
+                nn.Linear(hidden, channels),
+            )
+            for _ in range(spec.slots)
+        )
+        self.decoder = JointBroadcast(channels, channels, channels)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.normal_(self.state)
+
+    def gather(self, writers: Rows) -> Tensor:
+        mean = writers.mean().content.flatten(1).to(self.state.dtype)
+        seen = self.state + mean.unsqueeze(1)
+        return self.state + torch.stack([update(seen[:, m]) for m, update in enumerate(self.updates)], dim=1)
+
+    def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        out: Tensor = self.decoder(readers, gathered.mean(dim=1))
+        return out

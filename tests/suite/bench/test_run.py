@@ -79,17 +79,15 @@ def test_slots() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"shapes": ["peptide"]},
-            "bench: unknown shape 'peptide'; did you mean 'peptides'? Expected molecules, peptides, ",
-        ),
-        ({"peers": ["isap"]}, "bench: unknown peer 'isap'; did you mean 'isab'? "),
-        ({"peers": ["FiLM"]}, "bench: unknown peer 'FiLM'; did you mean 'slots-film'? "),
+        ({"shapes": ["peptide"]}, "bench: unknown shape 'peptide'; did you mean 'peptides'?"),
+        ({"shapes": ["xyz"]}, "bench: unknown shape 'xyz'; the shapes are molecules, peptides, "),
+        ({"peers": ["isap"]}, "bench: unknown peer 'isap'; did you mean 'isab'?"),
+        ({"peers": ["FiLM"]}, "bench: unknown peer 'FiLM'; did you mean 'slots-film'?"),
         ({"threads": 0}, "bench: threads=0, expected 1 or more."),
         ({"repeats": -1}, "bench: repeats=-1, expected 1 or more."),
         ({"peers": ["zoo.lze"]}, "zoo: unknown module 'lze'; did you mean 'lse'?"),
         ({"peers": ["zoo.none"]}, "bench: 'zoo.none' is the absence of a module and takes no time."),
-        ({"sweep": "node"}, "bench: unknown sweep 'node'; did you mean 'nodes'? "),
+        ({"sweep": "node"}, "bench: unknown sweep 'node'; did you mean 'nodes'?"),
     ],
 )
 def test_messages(options: dict[str, Any], message: str) -> None:

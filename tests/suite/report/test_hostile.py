@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.records import Record, Records
-from mooring.suite.records.file import LARGEST_FILE
+from mooring.suite.records.reader import LARGEST_FILE
 from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
 from mooring.suite.report.page import salvage
 

@@ -186,7 +186,7 @@ def test_the_command_names_what_it_refuses(
 
 
 def test_every_record_that_the_command_writes_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.suite.records.file.git_commit", lambda: COMMIT)
+    monkeypatch.setattr("mooring.suite.records.run.git_commit", lambda: COMMIT)
     write(tmp_path / "records" / "a.json", {"schema": 1, "kind": "bench", "rows": [], "versions": {"torch": "2"}})
     written = json.loads((tmp_path / "records" / "a.json").read_text())
     assert written["git_commit"] == COMMIT

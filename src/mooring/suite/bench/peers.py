@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
 from mooring import ops, zoo
+from mooring.named import suggest
 from mooring.nn import SlotVirtualNode, VirtualNode
 from mooring.suite.bench import batches
 from mooring.suite.bench.shapes import Setting
@@ -274,9 +274,8 @@ def get_peer(name: str) -> Peer:
             raise ValueError("bench: 'zoo.none' is the absence of a module and takes no time.")
         scores = _pair_scores if entry.name == DENSE else None
         return Peer(name, lambda setting: _from_zoo(entry, setting), _ragged, scores)
-    close = get_close_matches(name.lower(), slugs, n=1) or [slug for slug in slugs if name.lower() in slug.split("-")]
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"bench: unknown peer {name!r}; {guess}There are {', '.join(slugs)}, and zoo.NAME.")
+    hint = suggest(name, slugs, f"the peers are {', '.join(slugs)}, and zoo.NAME.")
+    raise ValueError(f"bench: unknown peer {name!r}; {hint}")
 
 
 def zoo_peers() -> list[str]:

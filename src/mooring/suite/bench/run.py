@@ -5,14 +5,13 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
 from rich.console import Console
 
+from mooring.named import suggest
 from mooring.suite.bench.batches import DEFAULT, MOLECULES, PADDED, PEERS_OF_BATCHES, compare_batches
 from mooring.suite.bench.compare import compare, compare_sizes
 from mooring.suite.bench.measure import keep_freed_memory
@@ -106,7 +105,6 @@ def bench(
         "caption": CAPTION,
         "machine": _machine(setting.device, threads),
         "settings": {**vars(setting), "threads": threads, "repeats": repeats},
-        "versions": {package: version(package) for package in ("mooring", "torch", "torch_geometric")},
         "shapes": {},
         "rows": [],
         "series": [],
@@ -149,9 +147,8 @@ def _check_sweep(sweep: str) -> Sweep:
         warnings.warn("bench: the sweep 'none' is now called 'peers'.", FutureWarning, stacklevel=3)
         return "peers"
     if sweep not in TITLES:
-        close = get_close_matches(sweep, TITLES, n=1)
-        guess = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"bench: unknown sweep {sweep!r}; {guess}Expected {', '.join(TITLES)}.")
+        hint = suggest(sweep, TITLES, f"the sweeps are {', '.join(TITLES)}.")
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {hint}")
     return cast(Sweep, sweep)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import torch
 from torch import Tensor
 
+from mooring.named import suggest
 from mooring.nn.fold import folds_keys
 
 # At 128 features, this many nodes take 50 gigabytes.
@@ -98,12 +98,8 @@ def get_shape(name: str) -> Shape:
         return Shape(name, f"{count:,} graphs of 9-25 nodes", lambda g: torch.randint(9, 26, (count,), generator=g))
     equal = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
     if equal is None:
-        close = get_close_matches(name, SHAPES, n=1)
-        guess = f"did you mean {close[0]!r}? Expected" if close else "expected"
-        raise ValueError(
-            f"bench: unknown shape {name!r}; {guess} {', '.join(SHAPES)}, equal graphs as in 8x2000 (8 of "
-            "2,000), or molecules-64."
-        )
+        known = f"the shapes are {', '.join(SHAPES)}, equal graphs as in 8x2000 (8 of 2,000), and molecules-64."
+        raise ValueError(f"bench: unknown shape {name!r}; {suggest(name, SHAPES, known)}")
     graphs, nodes = int(equal[1]), int(equal[2])
     if graphs * nodes > MOST_NODES:
         raise ValueError(f"bench: shape {name!r} has {graphs * nodes:,} nodes, expected at most {MOST_NODES:,}.")

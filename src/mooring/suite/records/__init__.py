@@ -1,8 +1,8 @@
 """Records: what every training, check and measurement leaves behind, and all that tables and figures are made of."""
 
-from mooring.suite.records.file import KINDS, SCHEMA, RecordError, git_commit, printable, versions, write
-from mooring.suite.records.reader import COMMANDS, Record, Records, load, read
-from mooring.suite.records.run import RunRecord, record_path
+from mooring.suite.records.reader import Records, load, read
+from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
+from mooring.suite.records.run import RunRecord, git_commit, record_path, versions, write
 
 __all__ = [
     "COMMANDS",

@@ -1,158 +1,31 @@
-"""Records as a report reads them: every field by name, and refused by file and field where it is missing or wrong.
+"""Record files, read without trust.
 
-The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
-(what was tried at length) and `mutation` (faults planted to test the tests).
+A record is one JSON file with a `schema` and a `kind`. Records come from other machines and from runs that were killed,
+so nothing about a file is taken for granted: it may be a folder, a pipe, half a record or none at all.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import shlex
+import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.records.file import KINDS, SCHEMA, RecordError, parse, printable
+from mooring.suite.records.record import KINDS, SCHEMA, Record, RecordError, printable
 
-LONGEST_NAME = 200
-# Measurements are float32 and end below this; sums and squares of such numbers are still finite.
-LARGEST = 1e39
-_MISSING = object()
-# What writes records of each kind where `mooring report` looks for them.
-COMMANDS = {
-    "run": "mooring run {task} --preset {preset}",
-    "verify": "mooring verify",
-    "audit": "mooring audit catalogue --json runs/audit",
-    "bench": "mooring bench --json runs/bench/peers.json",
-    "soak": "make soak",
-    "mutation": "make mutation",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Record:
-    """One record file: its path, its kind and its JSON content.
-
-    >>> record = Record(Path("vn-seed0.json"), "run", {"task": "two-radius", "metrics": {"best": {"label": 0.5}}})
-    >>> record.number("metrics", "best", "label")
-    0.5
-    """
-
-    path: Path
-    kind: str
-    data: Mapping[str, Any] = field(repr=False)
-    remedy: str = field(default="", repr=False)
-
-    def find(self, *keys: str) -> Any:
-        """The value at a path of keys, or None where the path ends early or holds null."""
-        value: Any = self.data
-        for key in keys:
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(key)
-        return value
-
-    def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
-        """The value at a path of keys; RecordError where it is missing or of another type."""
-        value: Any = self.data
-        for key in keys:
-            value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
-            if value is _MISSING:
-                raise self.error(f"field '{'.'.join(keys)}' is missing.")
-        # bool is an int to Python, but a flag where a number belongs is a mistake in the record.
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool and kind is not object):
-            got = f"{type(value).__name__} {value!r}"
-            raise self.error(f"field '{'.'.join(keys)}' is {got:.80}, expected {called}.")
-        return value
-
-    def number(self, *keys: str) -> float:
-        return self._finite(self.need(*keys, kind=(int, float), called="a number"), keys)
-
-    def numbers(self, *keys: str, gaps: bool = False) -> list[Any]:
-        """A list of numbers; null stands for a missing one where `gaps` are allowed, and is returned as None."""
-        values = self.items(*keys)
-        for value in values:
-            if not (gaps and value is None):
-                if not isinstance(value, int | float) or isinstance(value, bool):
-                    raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected numbers.")
-                self._finite(value, keys)
-        return values
-
-    def whole(self, *keys: str) -> int:
-        return int(self.need(*keys, kind=int, called="a whole number"))
-
-    def name(self, *keys: str) -> str:
-        """A text that names something: on one line, neither empty nor endless."""
-        value = self.text(*keys)
-        if not value.strip() or not value.isprintable() or len(value) > LONGEST_NAME:
-            raise self.error(
-                f"field '{'.'.join(keys)}' is {value[:80]!r}, expected a name of 1 to {LONGEST_NAME} printable letters."
-            )
-        return value
-
-    def text(self, *keys: str) -> str:
-        return str(self.need(*keys, kind=str, called="a text"))
-
-    def flag(self, *keys: str) -> bool:
-        return bool(self.need(*keys, kind=bool, called="true or false"))
-
-    def items(self, *keys: str) -> list[Any]:
-        return list(self.need(*keys, kind=list, called="a list"))
-
-    def mapping(self, *keys: str) -> Mapping[str, Any]:
-        value: Mapping[str, Any] = self.need(*keys, kind=dict, called="an object")
-        return value
-
-    def part(self, value: Mapping[str, Any]) -> Record:
-        """A piece of this record read by the same rules, so that its errors still name the file."""
-        return Record(self.path, self.kind, value, self._remedy())
-
-    def parts(self, *keys: str) -> list[Record]:
-        """A list of objects, each read by the same rules; empty where the field is missing or null."""
-        if self.find(*keys) is None:
-            return []
-        values = self.items(*keys)
-        for value in values:
-            if not isinstance(value, Mapping):
-                raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected objects.")
-        return [self.part(value) for value in values]
-
-    def error(self, problem: str) -> RecordError:
-        """What to raise for a problem with this record: it names the file and says how to write it again."""
-        return RecordError(f"{self.path}: {problem} {self._remedy()}", self.path)
-
-    @property
-    def task(self) -> str:
-        return self.text("task")
-
-    @property
-    def model(self) -> str:
-        return self.text("model")
-
-    @property
-    def preset(self) -> str:
-        return self.text("preset")
-
-    @property
-    def seed(self) -> int:
-        return self.whole("seed")
-
-    def _finite(self, value: float, keys: Sequence[str]) -> float:
-        if not math.isfinite(value) or abs(value) > LARGEST:
-            raise self.error(f"field '{'.'.join(keys)}' is {float(value):g}, expected a number.")
-        return float(value)
-
-    def _remedy(self) -> str:
-        if self.remedy:
-            return self.remedy
-        task, preset = (self.find(key) for key in ("task", "preset"))
-        known = [word for word in (task, preset) if isinstance(word, str) and word and len(word) <= LONGEST_NAME]
-        task, preset = map(shlex.quote, known) if len(known) == 2 else ("TASK", "PRESET")
-        command = COMMANDS[self.kind].format(task=task, preset=preset)
-        return f"Write the record again with `{command}`."
+# The largest record published so far has 0.3 MB.
+LARGEST_FILE = 16 * 2**20
+LONGEST_TEXT = 100_000
+DEEPEST = 32
+LARGEST_WHOLE = 2**63
+MOST_DIGITS = 1000
+_AGAIN = "Delete the file and run its command again."
+# Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -216,7 +89,7 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
             if key in kept and kept[key].path.resolve() != record.path.resolve():
                 notes.append(printable(f"{record.path} repeats {kept[key].path} and was left out."))
             kept.setdefault(key, record)
-    return Records(tuple(sorted(kept.values(), key=lambda record: _order(record))), tuple(notes))
+    return Records(tuple(sorted(kept.values(), key=_order)), tuple(notes))
 
 
 def _read(path: Path, problem: str, here: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
@@ -307,8 +180,6 @@ def _check(record: Record) -> None:
             record.name("name")
         if record.kind == "bench":
             record.items("rows")
-        if record.kind == "soak":
-            record.mapping("counts")
         record.parts("rows")
         record.parts("series")
 
@@ -341,3 +212,81 @@ def _order(record: Record) -> tuple[str, ...]:
     if record.kind == "run":
         return ("run", record.task, record.preset, record.model, f"{record.seed:019d}", str(record.path))
     return (record.kind, str(record.path))
+
+
+def parse(path: Path) -> Any:
+    """The JSON value of a file; RecordError where it is unreadable, too large, no JSON, or ambiguous."""
+    text = _text(path)
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
+    except RecursionError as error:
+        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {_AGAIN}", path) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not valid JSON ({error}). {_AGAIN}", path) from error
+    problem = _problem(value)
+    if problem:
+        raise RecordError(f"{path}: {problem}. {_AGAIN}", path)
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        # Opening a pipe would wait for its writer, so the kind is looked at first.
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordError(f"{path}: no regular file. Move it out of the folder.", path)
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
+    if len(content) > LARGEST_FILE:
+        megabytes = max(found.st_size, len(content)) / 2**20
+        limit = LARGEST_FILE // 2**20
+        raise RecordError(
+            f"{path}: {megabytes:.0f} MB, a record has at most {limit} MB. Move it out of the folder.", path
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: not valid JSON ({error}). {_AGAIN}", path) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {twice[:80]!r} is given twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    # Python itself refuses to read thousands of digits, with advice that is of no use here.
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return int(digits)
+
+
+def _problem(value: Any) -> str:
+    """What makes the value unfit for any use, in a few words; nothing if it is fit."""
+    waiting = [(value, "", 1)]
+    while waiting:
+        item, where, depth = waiting.pop()
+        at = f"field '{where[:200]}'" if where else "the record"
+        if depth > DEEPEST:
+            return f"nested too deeply, at most {DEEPEST} levels are read"
+        if isinstance(item, dict):
+            for key, inner in item.items():
+                if _UNFIT.search(key):
+                    return f"{at} has a field named {key[:80]!r}, with characters that cannot be shown"
+                waiting.append((inner, f"{where}.{key}".lstrip("."), depth + 1))
+        elif isinstance(item, list):
+            waiting += ((inner, where, depth + 1) for inner in item)
+        elif isinstance(item, str):
+            if len(item) > LONGEST_TEXT:
+                return f"{at} is a text of {len(item):,} characters, at most {LONGEST_TEXT:,} are read"
+            if _UNFIT.search(item):
+                return f"{at} is {item[:80]!r}, with characters that cannot be shown"
+        elif isinstance(item, int) and abs(item) > LARGEST_WHOLE:
+            return f"{at} is a number above 2^63"
+    return ""

@@ -12,8 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records import Record, RecordError, Records, load
-from mooring.suite.records.file import printable
+from mooring.suite.records import Record, RecordError, Records, load, printable
 from mooring.suite.report.registry import Chapter, Section, chapters
 from mooring.table import Column, Table
 

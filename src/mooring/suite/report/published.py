@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records import Record, Records, load
-from mooring.suite.records.file import RecordError, printable
+from mooring.suite.records import Record, RecordError, Records, load, printable
 from mooring.suite.report.registry import build
 
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")

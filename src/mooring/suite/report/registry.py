@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from configparser import ConfigParser
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import import_module
 from inspect import Parameter, signature
@@ -26,6 +25,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from mooring.named import suggest
 from mooring.suite.records import COMMANDS, Records
 from mooring.table import Column, Table
 
@@ -220,8 +220,7 @@ def find(kind: Kind, name: str) -> Entry:
     """The table or figure of this name."""
     known = names(kind)
     if name not in known:
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
+        hint = suggest(name, known, f"there are {', '.join(known)}.")
         raise ValueError(f"no {kind} '{name}'; {hint}")
     import_module(f"mooring.suite.{captions()[f'{kind} {name}'].folder}.{kind}s")
     return ENTRIES[kind, name]
@@ -232,8 +231,7 @@ def build(name: str, records: Records, /, **options: str) -> Table:
     entry = find("table", name)
     for option in options:
         if option not in entry.options:
-            close = get_close_matches(option, entry.options, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"it takes {', '.join(entry.options) or 'none'}."
+            hint = suggest(option, entry.options, f"it takes {', '.join(entry.options) or 'none'}.")
             raise ValueError(f"table '{name}': unknown option '{option}'; {hint}")
     for option, needed in entry.options.items():
         if needed and option not in options:

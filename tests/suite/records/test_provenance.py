@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mooring.suite import files
-from mooring.suite.records import file as provenance
+from mooring.suite.records import run as provenance
 from mooring.suite.records import write
 
 

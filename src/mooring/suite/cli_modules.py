@@ -1,0 +1,203 @@
+"""The commands that check, measure and show modules: verify, audit, bench, look and draw."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mooring.suite.records import write as write_record
+from mooring.suite.terminal import (
+    RUNS,
+    FittedTable,
+    console,
+    fail,
+    import_from_here,
+    parse_names,
+    parse_numbers,
+    require_file,
+    slug,
+    use_data,
+)
+
+LARGEST_SEED = 2**32 - 1
+# Spelled out because the help must not wait for torch to be imported.
+PEERS = (
+    "slots, slots-film, slots-compiled, slots-bf16, write-read, ogb-style-vn, plain-padded, gineconv, isab, "
+    "projected-sdpa, flex-attention, settransformer, gpsconv-multihead, gpsconv-performer"
+)
+
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Everything random is a function of it.")]
+
+
+def verify(
+    labels: Annotated[list[str] | None, typer.Argument(help="Labels of the paper; all by default.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Where the record goes.")] = RUNS / "verify.json",
+    plot: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
+) -> None:
+    """Run every claim of the paper as a check, each beside a control that must fail."""
+    from mooring import theory
+    from mooring.suite.report import write_figures
+
+    require_file(out)
+    theory.select(labels)
+
+    def say(result: theory.ClaimResult) -> None:
+        mark = "[green]holds[/]" if result.ok else "[red]FAILS[/]"
+        console.print(f"{mark}  [bold]{result.label}[/]  {result.statement}", highlight=False)
+        margin = f"margin {result.margin:.3g} ({result.margin_means}) over {result.instances} instances"
+        outcome = "rejected" if result.control_failed else "NOT rejected"
+        for line in (margin, f"control: {result.control}: {outcome}"):
+            console.print(f"       {line}", highlight=False, style="dim")
+
+    outcome = theory.verify(labels, seed, progress=say)
+    write_record(out, outcome.to_record())
+    console.print(f"{len(outcome.results)} claims in {outcome.seconds:.0f} s; record: {out}", highlight=False)
+    if plot is not None:
+        for path in write_figures([out], plot):
+            console.print(f"figure: {path}", highlight=False)
+    if not outcome.passed:
+        fail("verify: a claim failed or a control did not.")
+
+
+def audit(
+    target: Annotated[str, typer.Argument(help="package.module:Name, zoo.NAME, or all of 'catalogue' or 'zoo'.")],
+    channels: Annotated[int, typer.Option(min=1, help="Width of the node features.")] = 16,
+    arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
+    kind: Annotated[str | None, typer.Option(help="aggregation, virtual_node, layer or dense.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option("--json", help="Write the record, or the folder of them.")] = None,
+) -> None:
+    """Measure a module: does it count, can it be addressed, is it invariant. Exits with 1 on a broken invariant.
+
+    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    """
+    from mooring import audit as auditing
+    from mooring.audit import catalogue
+
+    import_from_here(target, *(arg or []))
+    if target in ("catalogue", "zoo"):
+        if out is not None and out.is_file():
+            fail(f"audit: --json {out} is a file, expected a folder for the records of all modules.", 2)
+        broken = []
+        for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
+            console.print(FittedTable(card.to_table()))
+            if out is not None:
+                write_record(out / f"{slug(card.module)}.json", card.to_record())
+            broken += [f"{card.module} breaks {broken_names(card)}"] if card.broken else []
+        if broken:
+            fail(f"audit: {'; '.join(broken)}.")
+        return
+    if out is not None:
+        require_file(out)
+    if target.startswith(catalogue.ZOO):
+        chosen = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)])
+        if not chosen:
+            fail(f"audit: {target} is the absence of a module, so there is nothing to audit.", 2)
+        (card,) = catalogue.cards(seed, chosen=chosen)
+    else:
+        module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
+        card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
+    console.print(FittedTable(card.to_table()))
+    if out is not None:
+        write_record(out, card.to_record())
+    if card.broken:
+        fail(f"audit: {target} breaks {broken_names(card)}.")
+
+
+def broken_names(card: Any) -> str:
+    """The invariants that a card's module breaks."""
+    return ", ".join(finding.name for finding in card.broken)
+
+
+def bench(
+    shapes: Annotated[
+        str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
+    ] = "",
+    sweep: Annotated[
+        str, typer.Option(help="peers; nodes, slots: vary the size; batches: of molecules; zoo: every module.")
+    ] = "peers",
+    peers: Annotated[
+        str, typer.Option(help=f"Comma-separated contestants beside the slots: {PEERS}, zoo.NAME; all that suit.")
+    ] = "",
+    threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
+    repeats: Annotated[int, typer.Option(help="Rounds of two timings; the minimum is reported.")] = 7,
+    memory: Annotated[bool, typer.Option(help="Measure peak memory too.")] = True,
+    device: Annotated[str, typer.Option(help="cpu, or cuda where there is one.")] = "cpu",
+    out: Annotated[Path | None, typer.Option("--json", help="Write the record.")] = None,
+) -> None:
+    """Time slots against peers and against the bare matrix products, after a comparison with the oracle."""
+    from mooring.suite import bench as benching
+
+    if out is not None:
+        require_file(out)
+    try:
+        benching.bench(
+            parse_names(shapes),
+            threads,
+            repeats,
+            console,
+            sweep=sweep,  # type: ignore[arg-type]
+            peers=parse_names(peers),
+            setting=benching.Setting(device=device),
+            memory=memory,
+            save=None if out is None else partial(write_record, out),
+        )
+    except benching.WrongResult as error:
+        fail(str(error))
+
+
+def look_(
+    target: Annotated[
+        str, typer.Argument(help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME.")
+    ],
+    data: Annotated[
+        str | None, typer.Option(help="A file of PyG data, or package.module:Name; a run has its own by default.")
+    ] = None,
+    graphs: Annotated[str, typer.Option(help="Numbers of the graphs to show, as in 0,3; the first four.")] = "",
+    max_nodes: Annotated[int, typer.Option(min=1, help="Larger graphs are shown in part.")] = 2000,
+    channels: Annotated[int, typer.Option(min=1, help="Width of the node features of a module by name.")] = 16,
+    arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Show what the audit says of the memory, too.")] = False,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
+) -> None:
+    """Write one page that shows what a memory does on a graph: where nodes write, what they read, what slots hold.
+
+    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    """
+    from mooring.audit import parse_arguments
+    from mooring.suite.look import page_of
+
+    require_file(out)
+    import_from_here(target, data or "", *(arg or []))
+    chosen = parse_numbers(graphs, "look: --graphs")
+    page = page_of(
+        target,
+        data,
+        channels=channels,
+        arguments=parse_arguments(arg or []),
+        graphs=chosen,
+        max_nodes=max_nodes,
+        audited=audit,
+    )
+    console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
+
+
+def draw(
+    target: Annotated[Path, typer.Argument(help="A record of a run of molecules or peptides.")],
+    graphs: Annotated[str, typer.Option(help="Test molecules, as in 0,3,8; a small, a usual and a large one.")] = "",
+    layer: Annotated[int | None, typer.Option(help="Of the memory behind this layer; the last by default.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of real data; MOORING_DATA or data.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture to write, svg or png.")] = Path("molecules.svg"),
+) -> None:
+    """Draw molecules whose atoms have the colours of the slots they write to, and what each slot counts."""
+    from mooring.suite.real import pictures
+
+    require_file(out)
+    use_data(data_dir)
+    chosen = parse_numbers(graphs, "draw: --graphs")
+    pictures.save(pictures.draw(target, chosen, layer), out)
+    console.print(f"picture: {out}", highlight=False, markup=False)

@@ -1,0 +1,172 @@
+"""One record as a report reads it: every field by name, and refused by file and field where it is missing or wrong.
+
+The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
+(what was tried at length) and `mutation` (faults planted to test the tests).
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+LONGEST_NAME = 200
+# Measurements are float32 and end below this; sums and squares of such numbers are still finite.
+LARGEST = 1e39
+_MISSING = object()
+# What writes records of each kind where `mooring report` looks for them.
+COMMANDS = {
+    "run": "mooring run {task} --preset {preset}",
+    "verify": "mooring verify",
+    "audit": "mooring audit catalogue --json runs/audit",
+    "bench": "mooring bench --json runs/bench/peers.json",
+    "soak": "make soak",
+    "mutation": "make mutation",
+}
+KINDS = tuple(COMMANDS)
+
+
+class RecordError(ValueError):
+    """A record file that cannot be used; the message names the file and the field, `path` is the file."""
+
+    def __init__(self, message: str, path: Path | None = None) -> None:
+        super().__init__(printable(message))
+        self.path = path
+
+
+def printable(text: str) -> str:
+    """The text on one line that any terminal and any page can show: everything else is written as an escape.
+
+    >>> printable("a\\nb"), printable("caf\\u00e9"), printable("\\udcff")
+    ('a\\\\nb', 'café', '\\\\udcff')
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One record file: its path, its kind and its JSON content.
+
+    >>> record = Record(Path("vn-seed0.json"), "run", {"task": "two-radius", "metrics": {"best": {"label": 0.5}}})
+    >>> record.number("metrics", "best", "label")
+    0.5
+    """
+
+    path: Path
+    kind: str
+    data: Mapping[str, Any] = field(repr=False)
+    remedy: str = field(default="", repr=False)
+
+    def find(self, *keys: str) -> Any:
+        """The value at a path of keys, or None where the path ends early or holds null."""
+        value: Any = self.data
+        for key in keys:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(key)
+        return value
+
+    def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
+        """The value at a path of keys; RecordError where it is missing or of another type."""
+        value: Any = self.data
+        for key in keys:
+            value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
+            if value is _MISSING:
+                raise self.error(f"field '{'.'.join(keys)}' is missing.")
+        # bool is an int to Python, but a flag where a number belongs is a mistake in the record.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool and kind is not object):
+            got = f"{type(value).__name__} {value!r}"
+            raise self.error(f"field '{'.'.join(keys)}' is {got:.80}, expected {called}.")
+        return value
+
+    def number(self, *keys: str) -> float:
+        return self._finite(self.need(*keys, kind=(int, float), called="a number"), keys)
+
+    def numbers(self, *keys: str, gaps: bool = False) -> list[Any]:
+        """A list of numbers; null stands for a missing one where `gaps` are allowed, and is returned as None."""
+        values = self.items(*keys)
+        for value in values:
+            if not (gaps and value is None):
+                if not isinstance(value, int | float) or isinstance(value, bool):
+                    raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected numbers.")
+                self._finite(value, keys)
+        return values
+
+    def whole(self, *keys: str) -> int:
+        return int(self.need(*keys, kind=int, called="a whole number"))
+
+    def name(self, *keys: str) -> str:
+        """A text that names something: on one line, neither empty nor endless."""
+        value = self.text(*keys)
+        if not value.strip() or not value.isprintable() or len(value) > LONGEST_NAME:
+            raise self.error(
+                f"field '{'.'.join(keys)}' is {value[:80]!r}, expected a name of 1 to {LONGEST_NAME} printable letters."
+            )
+        return value
+
+    def text(self, *keys: str) -> str:
+        return str(self.need(*keys, kind=str, called="a text"))
+
+    def flag(self, *keys: str) -> bool:
+        return bool(self.need(*keys, kind=bool, called="true or false"))
+
+    def items(self, *keys: str) -> list[Any]:
+        return list(self.need(*keys, kind=list, called="a list"))
+
+    def mapping(self, *keys: str) -> Mapping[str, Any]:
+        value: Mapping[str, Any] = self.need(*keys, kind=dict, called="an object")
+        return value
+
+    def part(self, value: Mapping[str, Any]) -> Record:
+        """A piece of this record read by the same rules, so that its errors still name the file."""
+        return Record(self.path, self.kind, value, self._remedy())
+
+    def parts(self, *keys: str) -> list[Record]:
+        """A list of objects, each read by the same rules; empty where the field is missing or null."""
+        if self.find(*keys) is None:
+            return []
+        values = self.items(*keys)
+        for value in values:
+            if not isinstance(value, Mapping):
+                raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected objects.")
+        return [self.part(value) for value in values]
+
+    def error(self, problem: str) -> RecordError:
+        """What to raise for a problem with this record: it names the file and says how to write it again."""
+        return RecordError(f"{self.path}: {problem} {self._remedy()}", self.path)
+
+    @property
+    def task(self) -> str:
+        return self.text("task")
+
+    @property
+    def model(self) -> str:
+        return self.text("model")
+
+    @property
+    def preset(self) -> str:
+        return self.text("preset")
+
+    @property
+    def seed(self) -> int:
+        return self.whole("seed")
+
+    def _finite(self, value: float, keys: Sequence[str]) -> float:
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            raise self.error(f"field '{'.'.join(keys)}' is {float(value):g}, expected a number.")
+        return float(value)
+
+    def _remedy(self) -> str:
+        if self.remedy:
+            return self.remedy
+        task, preset = (self.find(key) for key in ("task", "preset"))
+        known = [word for word in (task, preset) if isinstance(word, str) and word and len(word) <= LONGEST_NAME]
+        task, preset = map(shlex.quote, known) if len(known) == 2 else ("TASK", "PRESET")
+        command = COMMANDS[self.kind].format(task=task, preset=preset)
+        return f"Write the record again with `{command}`."
