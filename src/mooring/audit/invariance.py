@@ -93,41 +93,23 @@ def _offsets(sizes: list[int]) -> list[tuple[int, int]]:
 
 def batch_mates(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Compare a graph alone with the same graph among others of its own size, where nothing needs padding."""
-    return _compare_batched(
-        adapter,
-        seed,
-        trials,
-        "batch_mates",
-        smallest=0,
-        largest=0,
-        leak="depends on the graphs beside it",
-        mates="same-size mates",
-    )
+    return _compare_batched(adapter, seed, trials, "batch_mates", (0, 0), "graphs", "same-size mates")
 
 
 def padding(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Compare a graph alone with the same graph among larger ones, where a padded implementation has to pad it."""
-    return _compare_batched(
-        adapter,
-        seed,
-        trials,
-        "padding",
-        smallest=1,
-        largest=23,
-        leak="depends on the sizes beside it",
-        mates="larger mates",
-    )
+    return _compare_batched(adapter, seed, trials, "padding", (1, 23), "sizes", "larger mates")
 
 
 def _compare_batched(
-    adapter: Adapter, seed: int, trials: int, name: str, *, smallest: int, largest: int, leak: str, mates: str
+    adapter: Adapter, seed: int, trials: int, name: str, larger: tuple[int, int], cause: str, mates: str
 ) -> Finding:
     generator = torch.Generator().manual_seed(seed)
     worst, case = 0.0, "none"
     for trial in range(trials):
         size = int(torch.randint(3, 12, (), generator=generator))
         graph = random_graph(generator, size, adapter.channels)
-        extra = torch.randint(smallest, largest + 1, (3,), generator=generator)
+        extra = torch.randint(larger[0], larger[1] + 1, (3,), generator=generator)
         # Mates of another scale and offset: a leak through a mean or a normalisation cannot cancel.
         others = [random_graph(generator, size + int(more), adapter.channels, scale=3.0) for more in extra]
         others = [mate.with_features(mate.x + 1.0) for mate in others]
@@ -140,7 +122,7 @@ def _compare_batched(
     broken = worst > adapter.tolerance
     return Finding(
         name=name,
-        verdict=leak if broken else "independent",
+        verdict=f"depends on the {cause} beside it" if broken else "independent",
         value=worst,
         worst_case=case,
         trials=trials,

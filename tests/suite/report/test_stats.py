@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from mooring.suite.report.stats import Estimate, estimate, paired_difference, t_quantile
+from mooring.suite.report.groups import Estimate, estimate, paired_difference, t_quantile
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 7, 10, 31, 100, 1001])

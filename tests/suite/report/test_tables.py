@@ -14,8 +14,8 @@ import pytest
 from mooring.suite.linksets import tables as linksets
 from mooring.suite.motifs import tables as motifs
 from mooring.suite.records import RecordError, Records, load
+from mooring.suite.report.groups import Estimate, percent, plain, show
 from mooring.suite.report.registry import build
-from mooring.suite.report.stats import Estimate, percent, plain, show
 from mooring.suite.two_radius import tables as two_radius
 from mooring.suite.two_radius.tables import Reference
 

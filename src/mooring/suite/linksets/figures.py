@@ -6,19 +6,15 @@ from matplotlib.figure import Figure
 
 from mooring.suite.linksets.tables import TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import MUTED, colours, figure, panel
+from mooring.suite.report.drawing import MUTED, figure, inked, panel
 from mooring.suite.report.groups import usual_groups
 
 
 @figure("calibration", task=TASK)
 def calibration(records: Records, preset: str) -> list[Figure]:
     """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
-    groups = usual_groups(records, TASK, preset)
-    inks = colours(group.model for group in groups)
     panels = []
-    for group in groups:
-        if not group.has("diagnostics", "calibration"):
-            continue
+    for group, ink in inked(usual_groups(records, TASK, preset), "diagnostics", "calibration"):
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
         axes.plot([0, 1], [0, 1], color=MUTED, lw=0.9, ls=(0, (4, 3)))
         for run in group.runs:
@@ -30,7 +26,6 @@ def calibration(records: Records, preset: str) -> list[Figure]:
                 raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
-            ink = inks[group.model]
             axes.plot([point[0] for point in points], [point[1] for point in points], color=ink, lw=1.0, alpha=0.6)
             # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
             areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]

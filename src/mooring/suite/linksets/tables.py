@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mooring.suite.records import Records
-from mooring.suite.report.groups import Group, group, interval
+from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, plain, show
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.report.stats import paired_difference, percent, plain, show
 from mooring.table import ABSENT, Column
 
 TASK = "linksets"

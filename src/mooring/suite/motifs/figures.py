@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.motifs.tables import SPLITS, TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import colours, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import end_labels, figure, inked, log_ticks, panel
 from mooring.suite.report.groups import Group, usual_groups
 
 DRAWN = ("iid", "counts", "jittered")
@@ -16,18 +16,15 @@ DRAWN = ("iid", "counts", "jittered")
 @figure("motif-error", task=TASK)
 def error_by_count(records: Records, preset: str) -> list[Figure]:
     """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
-    groups = usual_groups(records, TASK, preset)
-    inks = colours(group.model for group in groups)
     panels = []
     for split in DRAWN:
-        members = [group for group in groups if group.has("diagnostics", "error_by_count", split)]
+        members = inked(usual_groups(records, TASK, preset), "diagnostics", "error_by_count", split)
         if not members:
             continue
         figure, axes = panel(SPLITS[split], "true count", "log-MAE")
         labels = []
-        for group in members:
+        for group, ink in members:
             points = by_count(group, split)
-            ink = inks[group.model]
             axes.plot(list(points), list(points.values()), "-o", color=ink, ms=2.5, lw=1.3)
             labels.append((list(points.values())[-1], group.short, ink))
         axes.set_yscale("log")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mooring.suite.records import Records
-from mooring.suite.report.groups import group, interval
+from mooring.suite.report.groups import group, interval, plain, show
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.report.stats import plain, show
 from mooring.table import ABSENT, Column
 
 TASK = "motifs"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from mooring.suite.real.published import PUBLISHED
 from mooring.suite.records import Record, Records
-from mooring.suite.report.groups import Group, group, interval
+from mooring.suite.report.groups import Estimate, Group, estimate, group, interval, paired_difference, show
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.report.stats import Estimate, estimate, paired_difference, show
 from mooring.table import ABSENT, Column
 
 TASKS = ("molecules", "peptides", "nodes")

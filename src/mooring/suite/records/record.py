@@ -17,6 +17,7 @@ SCHEMA = 1
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
+LARGEST_COUNT = 10**9
 _MISSING = object()
 # What writes records of each kind where `mooring report` looks for them.
 COMMANDS = {
@@ -136,6 +137,27 @@ class Record:
             if not isinstance(value, Mapping):
                 raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected objects.")
         return [self.part(value) for value in values]
+
+    def setting(self, name: str, default: Any = _MISSING) -> Any:
+        """A field of a run's configuration, at its top or in one of its parts (`config.task.num_identifiers`)."""
+        config = self.mapping("config")
+        for part in (config, *(value for value in config.values() if isinstance(value, Mapping))):
+            if part.get(name) is not None:
+                return part[name]
+        if default is _MISSING:
+            raise self.error(f"field 'config.{name}' is missing.")
+        return default
+
+    def count(self, name: str, default: Any = _MISSING) -> int:
+        """A setting that is a number of things."""
+        return self.counted(name, self.setting(name, default))
+
+    def counted(self, name: str, value: Any) -> int:
+        """The value of a setting if it is whole, at least one and not beyond what fits on an axis; an error if not."""
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST_COUNT:
+            got = f"field 'config.{name}' is {value!r:.80}"
+            raise self.error(f"{got}, expected a whole number from 1 to {LARGEST_COUNT:,}.")
+        return value
 
     def error(self, problem: str) -> RecordError:
         """What to raise for a problem with this record: it names the file and says how to write it again."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mooring.named import late
 from mooring.suite.records import Record, RecordError, Records, load
+from mooring.suite.report.groups import Estimate, estimate, paired_difference
 from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
-from mooring.suite.report.stats import Estimate, estimate, paired_difference
 from mooring.table import Table
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Records
-from mooring.suite.report.groups import KNOWN, rank
+from mooring.suite.report.groups import KNOWN, Group, rank
 from mooring.suite.report.registry import Build, Entry, Options, register
 
 INK = "#10151c"
@@ -166,6 +166,12 @@ def colours(models: Iterable[str]) -> dict[str, str]:
     own = [model for model in ranked if model.rpartition("+")[2] not in KNOWN]
     order = [*(model for model in reversed(ranked) if model not in own), *own]
     return {model: PALETTE[place % len(PALETTE)] for place, model in enumerate(order)}
+
+
+def inked(groups: Sequence[Group], *keys: str) -> list[tuple[Group, str]]:
+    """The groups whose runs have a field, each with its colour, which does not depend on who has it."""
+    inks = colours(group.model for group in groups)
+    return [(group, inks[group.model]) for group in groups if not keys or group.has(*keys)]
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:

@@ -16,9 +16,8 @@ from mooring.suite.report.drawing import (
     log_ticks,
     panel,
 )
-from mooring.suite.report.groups import Group, group, rank, short, whole_setting
+from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.report.registry import captions
-from mooring.suite.report.stats import estimate
 from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
 
 # The runs at each total width, by number of identifiers and model.
@@ -32,8 +31,8 @@ def by_width(records: Records) -> list[Figure]:
     # Of several learning rates the best one stays.
     for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
         run = item.first
-        width = whole_setting(run, "slots") * whole_setting(run, "channels")
-        points.setdefault(whole_setting(run, "num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
+        width = run.count("slots") * run.count("channels")
+        points.setdefault(run.count("num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
     return [_by_width(points, metric) for metric in ("label", "both")] if points else []
 
 

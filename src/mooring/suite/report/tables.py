@@ -7,9 +7,8 @@ import re
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report.groups import Group, group, title
+from mooring.suite.report.groups import Group, group, percent, show, title
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.report.stats import percent, show
 from mooring.table import ABSENT, Column
 
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"

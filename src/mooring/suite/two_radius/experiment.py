@@ -16,7 +16,7 @@ from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 # Fresh minibatches after training, in multiples of a validation: the best epoch of 200 flatters a model at chance.
 TEST_FACTOR = 4
 
-# The models without a global module, and what tables call them.
+# The models without a global module.
 MPNNS = {
     "mpnn-additive": "MPNN, messages added",
     "mpnn-summed": "MPNN, embeddings added",
@@ -71,8 +71,41 @@ TINY = QUICK.but(
 PRESETS = {"paper": PAPER, "quick": QUICK, "tiny": TINY}
 
 
+class MemoryExperiment(Experiment):
+    """A network of local layers for one task, with a global module of the zoo or without."""
+
+    #: The models without a global module, and what tables call them.
+    without: ClassVar[Mapping[str, str]] = {"mpnn": "MPNN"}
+
+    def __init__(self, config: Any, model: str, seed: int) -> None:
+        super().__init__(config, model, seed)
+        self.memory = "none" if model in self.without else zoo.entry(model).name
+        self.task = config.task
+
+    def describe(self) -> dict[str, Any]:
+        return describe(self.model, self.without)
+
+    def build_memory(self, spec: MemorySpec) -> nn.Module | None:
+        """The global module, or None."""
+        return zoo.build(self.memory, spec)
+
+    def network(self, counts: int | None, embedding_channels: int, **options: bool) -> TwoRadiusNet:
+        """The network; see :class:`TwoRadiusNet` for its arguments."""
+        config, task = self.config, self.task
+        return TwoRadiusNet(
+            task.num_identifiers + task.num_centres,
+            task.labels,
+            counts,
+            self.build_memory(config.memory.at(config.channels, embedding_channels)),
+            channels=config.channels,
+            embedding_channels=embedding_channels,
+            layers=config.layers,
+            **options,
+        )
+
+
 @register_experiment
-class TwoRadiusExperiment(Experiment):
+class TwoRadiusExperiment(MemoryExperiment):
     """Every target names the label and the number of the sources that share its identifier.
 
     Models are ``mpnn`` (no global module), two variants of it that the paper's words allow as well, ``mpnn-additive``
@@ -90,33 +123,12 @@ class TwoRadiusExperiment(Experiment):
     models: ClassVar[tuple[str, ...]] = ("mpnn", "vn", "cross-attn", "anchored")
     select = ("both", "max")
 
+    without = MPNNS
     config: TwoRadiusConfig
 
-    def __init__(self, config: TwoRadiusConfig, model: str, seed: int) -> None:
-        super().__init__(config, model, seed)
-        self.memory = "none" if model in MPNNS else zoo.entry(model).name
-        self.task = config.task
-
     def build(self) -> nn.Module:
-        config = self.config
-        return TwoRadiusNet(
-            self.task.num_identifiers + self.task.num_centres,
-            self.task.labels,
-            self.task.counts,
-            self.build_memory(config.memory.at(config.channels, config.channels)),
-            channels=config.channels,
-            embedding_channels=config.channels,
-            layers=config.layers,
-            joint=self.model != "mpnn-additive",
-            side_by_side=self.model != "mpnn-summed",
-        )
-
-    def describe(self) -> dict[str, Any]:
-        return describe(self.model, MPNNS)
-
-    def build_memory(self, spec: MemorySpec) -> nn.Module | None:
-        """The global module, or None."""
-        return zoo.build(self.memory, spec)
+        joint, side_by_side = self.model != "mpnn-additive", self.model != "mpnn-summed"
+        return self.network(self.task.counts, self.config.channels, joint=joint, side_by_side=side_by_side)
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
         return self.task.batch(self.config.assignments, stream(self.seed, "train", epoch, step))
@@ -216,7 +228,7 @@ class LabelExperiment(Experiment):
 
 
 @register_experiment
-class PermutationExperiment(LabelExperiment):
+class PermutationExperiment(LabelExperiment, MemoryExperiment):
     """Every target names the label of the one source that shares its identifier.
 
     Paper: ``thm:lower``, ``thm:upper``.
@@ -228,25 +240,8 @@ class PermutationExperiment(LabelExperiment):
 
     config: PermutationConfig
 
-    def __init__(self, config: PermutationConfig, model: str, seed: int) -> None:
-        super().__init__(config, model, seed)
-        self.memory = "none" if model == "mpnn" else zoo.entry(model).name
-        self.task = config.task
-
     def build(self) -> nn.Module:
-        config = self.config
-        return TwoRadiusNet(
-            self.task.num_identifiers + self.task.num_centres,
-            self.task.labels,
-            None,
-            zoo.build(self.memory, config.memory.at(config.channels, config.embedding_channels)),
-            channels=config.channels,
-            embedding_channels=config.embedding_channels,
-            layers=config.layers,
-        )
-
-    def describe(self) -> dict[str, Any]:
-        return describe(self.model, MPNNS)
+        return self.network(None, self.config.embedding_channels)
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
         return self._batch("train", epoch, step)

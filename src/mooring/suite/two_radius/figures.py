@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import MUTED, PALETTE, SMALL, colours, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import MUTED, PALETTE, SMALL, colours, end_labels, figure, inked, log_ticks, panel
 from mooring.suite.report.groups import Group, short, usual_groups
 from mooring.suite.two_radius import maps as _maps  # noqa: F401 (its figures are registered too)
 from mooring.suite.two_radius.tables import (
@@ -61,8 +61,7 @@ def anchor_idea(records: Records) -> list[Figure]:
 @figure("learning-curves", task=COUNTED)
 def learning_curves(records: Records, preset: str) -> list[Figure]:
     """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
-    groups, reference = usual_groups(records, COUNTED, preset), _reference(records, preset)
-    inks = colours(group.model for group in groups)
+    groups, reference = inked(usual_groups(records, COUNTED, preset)), _reference(records, preset)
     lines = {
         "label": [(reference.label, "chance")],
         "count": [(reference.count, "constant"), (reference.blind, "blind ceiling")],
@@ -72,10 +71,9 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
     for metric, marks in lines.items():
         figure, axes = panel(metric.capitalize(), "epoch", "accuracy (%)", (2.75, 2.3))
         labels = []
-        for group in groups:
+        for group, ink in groups:
             epochs, rows = curves(group, metric)
             mean = [sum(row) / len(row) for row in rows]
-            ink = inks[group.model]
             axes.plot(epochs, mean, color=ink, zorder=3)
             axes.fill_between(
                 epochs, [min(row) for row in rows], [max(row) for row in rows], color=ink, alpha=0.2, lw=0
@@ -104,15 +102,12 @@ def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
 @figure("state-distance", task=COUNTED)
 def state_distance(records: Records, preset: str) -> list[Figure]:
     """Largest difference from the r = 1 state on a logarithmic axis; nothing where no model has a global state."""
-    groups = usual_groups(records, COUNTED, preset)
-    inks = colours(group.model for group in groups)
-    groups = [group for group in groups if group.has("diagnostics", "state_distance")]
+    groups = inked(usual_groups(records, COUNTED, preset), "diagnostics", "state_distance")
     if not groups:
         return []
     figure, axes = panel("Distance from the r = 1 state", "replication scale r", "largest difference", (3.2, 2.5))
     labels = []
-    for group in groups:
-        ink = inks[group.model]
+    for group, ink in groups:
         scales = [int(scale) for scale in group.first.numbers("diagnostics", "state_distance", "scales")]
         by_run = [run.numbers("diagnostics", "state_distance", "max") for run in group.runs]
         for run, values in zip(group.runs, by_run, strict=True):
@@ -141,16 +136,13 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
 @figure("count-by-scale", task=COUNTED)
 def count_by_scale(records: Records, preset: str) -> list[Figure]:
     """Mean over seeds of the count accuracy at each scale, one line per model."""
-    groups, reference = usual_groups(records, COUNTED, preset), _reference(records, preset)
-    inks = colours(group.model for group in groups)
     field = ("diagnostics", "count_accuracy_by_scale")
-    groups = [group for group in groups if group.has(*field)]
+    groups, ceiling = inked(usual_groups(records, COUNTED, preset), *field), 100 * _reference(records, preset).blind
     if not groups:
         return []
     figure, axes = panel("Count accuracy by scale", "replication scale r", "accuracy (%)", (3.2, 2.5))
     labels = []
-    for group in groups:
-        ink = inks[group.model]
+    for group, ink in groups:
         scales = scales_of(group.first)
         means = [100 * group.estimate(*field, scale).mean for scale in scales]
         axes.plot([int(scale) for scale in scales], means, "-o", color=ink)
@@ -158,7 +150,6 @@ def count_by_scale(records: Records, preset: str) -> list[Figure]:
         labels.append((means[-1], group.short, ink))
     axes.set_ylim(-2, 103)
     axes.margins(x=0.08)
-    ceiling = 100 * reference.blind
     end_labels(axes, [*labels, _mark(axes, ceiling, f"blind ceiling {ceiling:.1f}")])
     return [figure]
 
@@ -202,5 +193,6 @@ def _reference(records: Records, preset: str) -> Reference:
 
 def _name(row: Line, rows: Sequence[Line]) -> str:
     """The row's short name, with its width where the same model was run at several."""
-    widths = {other.width for other in rows if other.short == row.short}
-    return f"{row.short}, {row.width}" if len(widths) > 1 else row.short
+    name = row.named.short
+    widths = {other.width for other in rows if other.named.short == name}
+    return f"{name}, {row.width}" if len(widths) > 1 else name

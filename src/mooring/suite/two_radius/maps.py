@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from mooring.suite.records import Record, Records
 from mooring.suite.report.drawing import HEAT, INK, MUTED, PALETTE, SMALL, figure, panel
-from mooring.suite.report.groups import Group, short, usual_groups, whole_setting
-from mooring.suite.report.stats import estimate
+from mooring.suite.report.groups import Group, estimate, short, usual_groups
 from mooring.suite.two_radius.tables import COUNTED, SIZE
 
 PERMUTATION = "two-radius-permutation"
@@ -89,8 +88,8 @@ def capacity(records: Records) -> list[Figure]:
     """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in records.runs(PERMUTATION):
-        place = (whole_setting(run, "slots"), whole_setting(run, "channels"))
-        key = (run.preset, run.model, whole_setting(run, SIZE))
+        place = (run.count("slots"), run.count("channels"))
+        key = (run.preset, run.model, run.count(SIZE))
         cells.setdefault(key, {}).setdefault(place, []).append(run.number("metrics", "best", "label"))
     panels = []
     for (_, model, size), values in sorted(cells.items()):

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.groups import Group, group, interval, rank, setting, short, title, whole, whole_setting
+from mooring.suite.report.groups import (
+    Estimate,
+    Group,
+    estimate,
+    group,
+    interval,
+    paired_difference,
+    percent,
+    plain,
+    rank,
+    show,
+    title,
+)
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.report.stats import Estimate, estimate, paired_difference, percent, plain, show
 from mooring.table import ABSENT, Column
 
 COUNTED, ORIGINAL = "two-radius", "two-radius-original"
@@ -64,12 +75,12 @@ class Reference:
     @classmethod
     def of_run(cls, run: Record) -> Reference:
         """Those of the run's own settings; the paper's where the record does not say."""
-        identifiers = whole_setting(run, "num_labels", whole_setting(run, SIZE, 12))
-        base, scales = whole_setting(run, "max_base_count", 4), setting(run, "scales", (1, 2, 3))
+        identifiers = run.count("num_labels", run.count(SIZE, 12))
+        base, scales = run.count("max_base_count", 4), run.setting("scales", (1, 2, 3))
         if not isinstance(scales, list | tuple) or not 1 <= len(scales) * base <= MOST_COUNTS:
             got = f"{scales!r:.40} with max_base_count {base}"
             raise run.error(f"field 'config.scales' is {got}, expected a list that gives 1 to {MOST_COUNTS} counts.")
-        return cls.of(identifiers, base, [whole(run, "scales", scale) for scale in scales])
+        return cls.of(identifiers, base, [run.counted("scales", scale) for scale in scales])
 
 
 @table("two-radius", task=COUNTED)
@@ -148,12 +159,9 @@ class Line:
     by_size: dict[int, Group] = field(default_factory=dict)
 
     @property
-    def title(self) -> str:
-        return self._with_variant(title(self.model, self._first))
-
-    @property
-    def short(self) -> str:
-        return self._with_variant(short(self.model, self._first))
+    def named(self) -> Group:
+        """One of its groups, which has its title, under its own variant."""
+        return replace(next(iter(self.by_size.values())), variant=self.variant)
 
     @property
     def has_slots(self) -> bool:
@@ -173,27 +181,20 @@ class Line:
 
     def values(self, name: str) -> str:
         """The values a setting takes in the line, e.g. the slots where they grow with n."""
-        found = [setting(item.first, name, ABSENT) for _, item in sorted(self.by_size.items())]
+        found = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
         return ", ".join(dict.fromkeys(str(value) for value in found))
-
-    @property
-    def _first(self) -> Record:
-        return next(iter(self.by_size.values())).first
-
-    def _with_variant(self, name: str) -> str:
-        return name + (f" ({self.variant})" if self.variant else "")
 
 
 def measured(runs: Sequence[Record]) -> list[Line]:
     """Lines in the paper's order; settings may change with n, but several configurations at one n are kept apart."""
     lines: dict[tuple[str, str, str], Line] = {}
-    for size in sorted({whole_setting(run, SIZE) for run in runs}):
-        here = [run for run in runs if whole_setting(run, SIZE) == size]
+    for size in sorted({run.count(SIZE) for run in runs}):
+        here = [run for run in runs if run.count(SIZE) == size]
         for item in group(here, apart=("channels", "slots")):
-            width = str(setting(item.first, "channels", ABSENT))
+            width = str(item.first.setting("channels", ABSENT))
             key = (item.model, width, item.variant)
             if key in lines and size in lines[key].by_size:
-                extra = f"slots {setting(item.first, 'slots', ABSENT)}"
+                extra = f"slots {item.first.setting('slots', ABSENT)}"
                 key = (item.model, width, ", ".join(filter(None, (item.variant, extra))))
             lines.setdefault(key, Line(*key)).by_size[size] = item
     return sorted(lines.values(), key=lambda line: (rank(line.model), line.width, line.variant))
@@ -203,13 +204,13 @@ def measured(runs: Sequence[Record]) -> list[Line]:
 def original(records: Records, preset: str | None = None) -> Rows:
     """Measured and published accuracy by n, one row per model and width."""
     runs = records.runs(ORIGINAL, preset)
-    sizes = sorted({*PUBLISHED_SIZES, *(whole_setting(run, SIZE) for run in runs)})
+    sizes = sorted({*PUBLISHED_SIZES, *(run.count(SIZE) for run in runs)})
     rows = []
     for line in measured(runs):
         seconds = estimate([run.number("wall_seconds") for item in line.by_size.values() for run in item.runs])
         cells = [percent(line.accuracy(n)) for n in sizes]
         slots = line.values("slots") if line.has_slots else ABSENT
-        rows.append((line.title, "measured", line.width, slots, *cells, f"{seconds.mean:.0f}"))
+        rows.append((line.named.title, "measured", line.width, slots, *cells, f"{seconds.mean:.0f}"))
     for model, by_width in PUBLISHED_ORIGINAL.items():
         for width, values in by_width.items():
             by_n = dict(zip(PUBLISHED_SIZES, values, strict=True))
