@@ -1,6 +1,10 @@
 """The examples run, in seconds, and show what they say."""
 
 import re
+import runpy
+from collections.abc import Callable
+
+import pytest
 
 from support import ROOT, run_script
 
@@ -21,3 +25,45 @@ def test_drop_in() -> None:
     """The message passing alone cannot know; one state for all colours helps little; slots know."""
     _, none, single, slots = run_script(ROOT / "examples" / "drop_in.py").splitlines()
     assert numbers(slots)[0] < 0.5 * numbers(single)[0] < 0.5 * numbers(none)[0]
+
+
+@pytest.fixture
+def shown(as_users_run_it: None, capsys: pytest.CaptureFixture[str]) -> Callable[[str], list[list[float]]]:
+    """The numbers in each line that an example prints, run in this process: PyG is imported already."""
+
+    def run(name: str) -> list[list[float]]:
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        return [numbers(line) for line in capsys.readouterr().out.splitlines() if numbers(line)]
+
+    return run
+
+
+def test_force_field(shown: Callable[[str], list[list[float]]]) -> None:
+    """What is far away is for the memory."""
+    messages, memory = shown("force_field")
+    assert memory[0] < 0.7 * messages[0]
+    assert memory[1] < messages[1] < 0.4
+
+
+def test_hetero(shown: Callable[[str], list[list[float]]]) -> None:
+    local, memory = shown("hetero")
+    assert memory[0] < 0.4 * local[0]
+
+
+def test_from_gps(shown: Callable[[str], list[list[float]]]) -> None:
+    gps, slots = shown("from_gps")
+    assert slots[-3] < 0.6 * gps[-3]
+    assert slots[-2] < gps[-2]
+    assert gps[-1] > 1e-2, "BatchNorm"
+
+
+def test_neighbor_loader(shown: Callable[[str], list[list[float]]]) -> None:
+    without, weighted = shown("neighbor_loader")
+    assert weighted[0] < 0.5 * without[0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_lightning_module(shown: Callable[[str], list[list[float]]]) -> None:
+    pytest.importorskip("lightning", reason="lightning is of the suite: pip install 'mooring[suite]'")
+    ((accuracy,),) = shown("lightning_module")
+    assert accuracy > 0.85
