@@ -64,6 +64,6 @@ class Visit:
 
     def violations(self) -> list[str]:
         """What axe finds serious or critical, with the first place of each."""
-        axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="accessibility is checked by axe")
         found = axe.Axe().run(self.page).response["violations"]
         return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found if one["impact"] in SERIOUS]

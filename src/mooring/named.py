@@ -1,4 +1,4 @@
-"""Names: ``package.module:Name`` for a user's own code, what an unknown one may have meant, and some imported late."""
+"""Names: ``package.module:Name`` for a user's own code, suggestions for unknown names, and names imported late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-# From here on two names look alike, in the measure of difflib and by its own default.
+# From this similarity on two names look alike; it is difflib's own default.
 ALIKE = 0.6
 
 
@@ -18,10 +18,10 @@ def import_object(target: str, who: str) -> Any:
 
     Args:
         target: Module and attribute; dots after the colon reach into classes.
-        who: Who asks, for messages.
+        who: Name of the caller, for messages.
 
     Raises:
-        ValueError: With the reason, whatever the module's own code raised.
+        ValueError: With the reason, whatever the module's code raised.
 
     >>> import_object("math:sqrt", "example")(9.0)
     3.0

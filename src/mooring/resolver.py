@@ -45,7 +45,7 @@ class _Watch:
 
 def _add(home: Any) -> None:
     class SlotAggregation(home.Aggregation):
-        """Builds a :class:`mooring.nn.SlotAggregation`, whose import can so wait until it is asked for."""
+        """Builds a :class:`mooring.nn.SlotAggregation`, so that its import can wait until it is needed."""
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             from mooring.nn import SlotAggregation as Wanted

@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 from unicodedata import combining, east_asian_width
 
-# What stands where there is no value.
+# Shown where there is no value.
 ABSENT = "–"
 # A column of words is not squeezed below this many letters, one of sentences not below that many.
 WORDS, SENTENCES = 14, 24

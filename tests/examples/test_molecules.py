@@ -46,7 +46,7 @@ def test_a_data_set_is_learned(
 def test_smiles_are_learned(
     example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("rdkit")
+    pytest.importorskip("rdkit", reason="SMILES are read with RDKit")
     chains = [f"{'C' * length}{end},{length}" for length in range(1, 9) for end in ("O", "N", "Cl", "=O", "(F)F")]
     (tmp_path / "chains.csv").write_text("\n".join(chains))
     monkeypatch.setattr(example, "EPOCHS", 2)

@@ -131,7 +131,7 @@ def test_several_node_types_are_one_drawing() -> None:
 
 
 def test_a_molecule_is_drawn_as_a_chemist_would() -> None:
-    pytest.importorskip("rdkit")
+    pytest.importorskip("rdkit", reason="molecules are drawn with RDKit")
     graph = Data(x=torch.randn(7, CHANNELS), edge_index=torch.empty(2, 0, dtype=torch.long), smiles="Oc1ccccc1")
     memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS)
     assert data_of(look(memory, graph))["graphs"][0]["symbols"] == ["O", *"CCCCCC"]

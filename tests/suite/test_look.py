@@ -87,7 +87,7 @@ def test_a_module_by_name_with_data_from_a_file_or_a_function(
         ("mooring.nn:SlotVirtualNode", None, "needs --data"),
         ("zoo.none", None, "absence of a module"),
         ("somewhere", None, "no file or folder, nor of the form"),
-        ("mooring.nn:SlotVirtualNode", "nothing.pt", "is no file, nor of the form"),
+        ("mooring.nn:SlotVirtualNode", "nothing.pt", "is neither a file nor of the form"),
         ("math:sqrt", "x:y", "no nn.Module to look into"),
     ],
 )

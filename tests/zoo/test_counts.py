@@ -14,43 +14,16 @@ from rivals import NAMES, RANDOM_EDGES, build, call  # isort: skip
 SPEC = zoo.MemorySpec(channels=8, slots=3, heads=2, init_std=0.5)
 
 BLIND = {
-    "vn",
-    "vn-joint",
-    "vn-max",
-    "vn-clones",
-    "vn-independent",
-    "wide-vn-add",
-    "wide-vn-film",
-    "wide-vn-mlp",
-    "cross-attn",
-    "cross-attn-global-film",
-    "slot-attention",
-    "isab",
-    "perceiver",
-    "range",
-    "transformer",
-    "performer",
+    *("vn", "vn-joint", "vn-max", "vn-clones", "vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp"),
+    *("cross-attn", "cross-attn-global-film", "slot-attention", "isab", "perceiver", "range"),
+    *("transformer", "performer"),
 }
 COUNT = {
-    "vn-sum",
-    "wide-vn-film-sum",
-    "wide-vn-mlp-sum",
-    "anchored",
-    "anchored-global-film",
-    "anchored-raw",
-    "moored",
-    "shared-anchor",
-    "lse",
+    *("vn-sum", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+    *("anchored", "anchored-global-film", "anchored-raw", "moored", "shared-anchor", "lse"),
     # Tokens in the softmax are anchors that nobody reads, yet the content is drawn towards them as nodes get fewer.
-    "registers",
-    "sink",
-    "acam",
-    "cpa-add",
-    "cpa-scale",
-    "gmt",
-    "pna",
-    "deep-sets",
-    "gin-sum",
+    *("registers", "sink"),
+    *("acam", "cpa-add", "cpa-scale", "gmt", "pna", "deep-sets", "gin-sum"),
 }
 # Proved to be of no use for a lookup: what a node receives does not depend on the node.
 SEPARABLE = {"vn", "wide-vn-add"}

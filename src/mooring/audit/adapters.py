@@ -17,7 +17,7 @@ from torch_geometric.utils import to_dense_batch
 
 from mooring.audit.card import first_line
 
-# Orders of magnitude above rounding, and orders below the smallest effect seen in a broken module.
+# Orders of magnitude above rounding, and orders of magnitude below the smallest effect seen in a broken module.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 PROBE_NODES = 5
 
@@ -99,10 +99,10 @@ class OutputError(ValueError):
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, put in eval mode and cast, so that the caller's own stays as it was.
+    The module is copied, put in eval mode and cast, so that the caller's own is left unchanged.
 
     Args:
-        module: what is audited; a plain function is allowed.
+        module: the module to audit; a plain function is allowed.
         channels: width of the node features it takes.
         dtype: precision of the measurements.
     """
@@ -130,7 +130,7 @@ class Adapter(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Largest relative difference between two values called equal."""
+        """Largest relative difference at which two values are called equal."""
         return TOLERANCE[self.dtype]
 
     @abstractmethod
@@ -144,7 +144,7 @@ class Adapter(ABC):
             out = out[0]
         if not isinstance(out, Tensor):
             raise OutputError(
-                f"audit: {self.name} returned {type(out).__name__}, expected a tensor or a tuple led by one."
+                f"audit: {self.name} returned {type(out).__name__}, expected a tensor, or a tuple that starts with one."
             )
         return out.flatten(1) if out.dim() > 1 else out.unsqueeze(-1)
 
@@ -251,7 +251,7 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Create tensors in ``dtype`` inside the block.
 
-    Some modules call ``torch.ones(...)`` in their forward pass and so mix the default precision into their input's.
+    Some modules call ``torch.ones(...)`` in their forward pass, which mixes the default precision with the input's.
     Half precisions are left out: tensors made by factory functions stay in float32, as they do for a user.
     """
     before = torch.get_default_dtype()

@@ -8,9 +8,9 @@ from torch import Tensor
 from mooring.audit.adapters import Adapter, single
 from mooring.audit.card import Finding
 
-# Sources, and as many targets; more messages than this cannot be told apart.
+# The number of sources, and of targets; more messages than this cannot be told apart.
 NODES = 19
-# Above this width a Jacobian takes seconds, and one scale has to do.
+# Above this width a Jacobian takes seconds, and one scale has to be enough.
 WIDE = 32
 # Rows of the Jacobian computed together; more would spill out of the cache.
 ROWS_AT_ONCE = 16
@@ -23,12 +23,12 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
 
     Nodes of one graph without edges are split into sources and targets, so no target has a direct path to a source.
     With R_j the Jacobian of target j's output by all source features, a homogeneous broadcast has R_j = J_j dz: every
-    target sees the same global state through its own decoder, and together they see no more than that state is wide.
+    target sees the same global state through its own decoder, and together they see no more than its width.
     With M slots, target j sees sum_m rho_jm dz_m, and together they see M states. So, with rank at a stated tolerance,
 
         messages = rank([R_1; ...; R_n]) / max_j rank(R_j),
 
-    and 1 where all targets together see no more than one node is wide. A readout has one target: always one message.
+    and 1 where all targets together see no more than the width of one node. A readout has one target: one message.
 
     Paper: def:effective-factorization.
     """
@@ -123,7 +123,7 @@ def _verdict(messages: int, adapter: Adapter) -> str:
 def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Measure mixed differences f(h_a, z1) - f(h_a, z2) - f(h_b, z1) + f(h_b, z2), relative to their terms.
 
-    Two target nodes a and b stay, the other nodes are exchanged: with a separable output f(h) + g(z) both targets
+    Two target nodes a and b stay, and the other nodes are replaced: with a separable output f(h) + g(z) both targets
     change by the same vector and the mixed difference vanishes, so no two of them can be told to swap labels. Both
     targets are in both graphs, so their own share of z is the same on both sides.
 

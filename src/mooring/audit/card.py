@@ -1,4 +1,4 @@
-"""What an audit finds out about one module: findings, and the card that holds them, to read, store and assert on."""
+"""What an audit finds out about one module: findings, and the card that holds them, to read, store or assert on."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Card:
         findings: one finding per measurement, in the order they were made.
         seed: seed of the inputs; the same seed gives the same card.
         notes: what the reader should know about how it was measured.
-        versions: versions of the libraries that the module ran on; the next ones may mend what is found here.
+        versions: versions of the libraries that the module ran on; later ones may fix what is found here.
     """
 
     module: str

@@ -46,7 +46,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One module of the catalogue: its name, who offers it, how to build it and how it is called."""
+    """One module of the catalogue: its name, who publishes it, how it is built and how it is called."""
 
     name: str
     origin: str
@@ -178,8 +178,8 @@ def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = 
     """Import ``package.module:Name``, which runs that module's code, and, if it is a class, build it.
 
     A builder of the zoo, which takes a :class:`~mooring.zoo.MemorySpec`, is called with one; ``kwargs`` are its fields.
-    Of any other class, arguments named like a width get ``channels``; the others come from ``kwargs``. A value of the
-    form ``package.module:Name`` is itself resolved, so that a module can be handed to a module.
+    For any other class, arguments named like a width get ``channels``; the others come from ``kwargs``. A value of the
+    form ``package.module:Name`` is itself resolved, so that one module can be passed to another.
 
     >>> resolve("torch_geometric.nn:GraphMultisetTransformer", 8, {"k": 3})
     GraphMultisetTransformer(8, k=3, heads=1, layer_norm=False, dropout=0.0)

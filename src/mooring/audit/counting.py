@@ -11,7 +11,7 @@ from torch import Tensor
 from mooring.audit.adapters import Adapter, random_graph, relative_difference, single
 from mooring.audit.card import Finding
 
-# Below this a change is a numerical epsilon in a denominator, not a signal a model could use.
+# A smaller change comes from an epsilon in a denominator and is no signal that a model could use.
 BLIND = 1e-6
 # Share of the variance of log n that a probe must explain on unseen multisets.
 COUNTS = 0.9
@@ -31,7 +31,7 @@ def replication(adapter: Adapter, seed: int, trials: int) -> Finding:
 
     The probe sees multisets over a small alphabet of colours, of varying base size and multiplicity, everything
     replicated: a node left unreplicated would act as an anchor. For a module with node outputs the features are those
-    of one node whose own colour is always the same, so that only what came back from the others can tell.
+    of one node whose own colour is always the same, so that only what comes back from the others can reveal the count.
 
     Paper: prop:replication, thm:wlinjective.
     """

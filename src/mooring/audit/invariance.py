@@ -1,4 +1,4 @@
-"""Does the answer depend on what it should not: the node order, the rest of the batch, a graph without nodes?"""
+"""Does the answer depend on what it should not depend on: node order, the rest of the batch, a graph without nodes?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
         adapter(graphs)
         try:
             error = _change(adapter, graphs, order)
-        except Exception as raised:  # the sorted batch went through just above, so any exception is a refusal
+        except Exception as raised:  # the sorted batch passed just above, so any exception is a refusal
             refusal = first_line(raised)
             continue
         if error > worst:
@@ -149,7 +149,7 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
             out = adapter(batch)
             gradients = _gradients(adapter, batch)
         except Exception as error:  # whatever is raised is the behaviour being recorded
-            # Messages often hold sizes; the first of them stands for all.
+            # Messages often contain sizes, so only the first is kept.
             if not any(problem.startswith("raises") for problem in problems):
                 problems[f"raises: {first_line(error)}"] = sizes
             continue

@@ -21,7 +21,7 @@ from mooring.audit.card import Finding, first_line
 from mooring.counter import OperationCounter
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Rounding accumulated over a few layers stays well below; a cancellation in float32 does not.
+# Rounding over a few layers stays well below this; a cancellation in float32 does not.
 EXPECTED_FLOAT32 = 1e-3
 EXPONENTS = (0, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36)
 NODES = (10, 100, 1_000, 10_000)
@@ -50,7 +50,7 @@ def dtypes(adapter: Adapter, seed: int, trials: int) -> Finding:
     broken = not isinstance(float32, float) or float32 > EXPECTED_FLOAT32 or float("inf") in errors.values()
     return Finding(
         name="dtypes",
-        # The reference's own precision is worth a word only where it is refused.
+        # The precision of the reference is mentioned only where it is refused.
         verdict=" · ".join(f"{name} {_error_text(error)}" for name, error in errors.items() if error != 0.0),
         value=float32 if isinstance(float32, float) else None,
         worst_case=max(
@@ -127,7 +127,7 @@ def _finite(adapter: Adapter, graphs: GraphBatch) -> bool:
 
 
 def cost_growth(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Count operations at n, 2n and 4n nodes; the exponent is that of their growth, free of constant terms.
+    """Count operations at n, 2n and 4n nodes; the exponent is that of their growth, without constant terms.
 
     Counting is exact, so a single forward pass per size is enough, whatever ``trials`` says.
     """

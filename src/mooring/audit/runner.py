@@ -45,7 +45,7 @@ def audit(
     """Measure a module: does it count, can it be addressed, is it invariant.
 
     The module itself is not changed: a copy is measured in float64 and in eval mode, so dropout is off and a batch
-    norm uses its running statistics. A measurement in which the module raises is recorded as such; the others go on.
+    norm uses its running statistics. A measurement in which the module raises is recorded as such; the others run.
 
     Args:
         module: an aggregation ``(x, index, dim_size=)``, a virtual node ``(x, batch)``, a layer
@@ -64,7 +64,7 @@ def audit(
     if trials < 1:
         raise ValueError(f"audit: trials is {trials}; expected at least 1.")
     with warnings.catch_warnings():
-        # A foreign module's deprecation notices are not the audit's to raise, whatever filters are set.
+        # Deprecation warnings of a foreign module are not for the audit to raise, whatever filters are set.
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
         notes = randomise_zero_weights(adapter)
@@ -87,8 +87,8 @@ def measure(name: str, adapter: Adapter, seed: int, trials: int) -> Finding:
 def randomise_zero_weights(adapter: Adapter) -> list[str]:
     """Give weights that are all zero small random values, in the copy that is measured.
 
-    A module initialised to the identity has zero weights in its last layer: at that point nothing travels, and every
-    property of the global path would be measured as absent. Biases are left alone.
+    A module initialised to the identity has zero weights in its last layer: nothing passes
+    through it yet, and every property of the global path would be measured as absent. Biases are left alone.
     """
     if not isinstance(adapter.module, nn.Module):
         return []

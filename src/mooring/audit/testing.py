@@ -49,7 +49,7 @@ def assert_permutation_equivariant(module: Module, **options: Unpack[Options]) -
 
 
 def assert_handles_unsorted(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that the right answer is given for a batch whose index is not sorted; refusing is not enough."""
+    """Assert that a batch whose index is not sorted gets the right answer; refusing it is not enough."""
     finding = _find("unsorted_index", module, **options)
     _require(finding.verdict == "handled", module, finding)
 

@@ -70,21 +70,23 @@ def list_() -> None:
 @app.command()
 def run(
     task: Annotated[str, typer.Argument(help="A task of `mooring list`, or package.module:ClassName.")],
-    preset: Annotated[str | None, typer.Option(help="Named configuration; the task's own default.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Named configuration; by default the task's own.")] = None,
     models: Annotated[
         str, typer.Option(help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.")
     ] = "",
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, changes the preset.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = RUNS,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; the number of cores by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of real data; MOORING_DATA or data.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")
+    ] = None,
 ) -> None:
-    """Train; a killed run goes on where it stopped, a finished one is not run again.
+    """Train; a killed run resumes where it stopped, and a finished one is not run again.
 
-    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    package.module:Name is imported, from the current folder too: that runs the module's code.
     """
     use_data(data_dir)
     try:
@@ -113,20 +115,24 @@ def run(
         ]
         run_many(requests, workers, engine)  # type: ignore[arg-type]
     except KeyboardInterrupt:
-        fail("run: interrupted. Checkpoints are kept: the same command goes on from the last of them.", 130)
+        fail("run: interrupted. Checkpoints are kept: the same command resumes from the last of them.", 130)
     except RunsFailed as failed:
         fail(str(failed))
-    # Fitted to the console already.
+    # Already fitted to the console.
     text = tables_text([resolve(request).record_path for request in requests], console.width)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
 def data(
-    names: Annotated[list[str] | None, typer.Argument(help="Sets to download; lists all of them if none.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the files; MOORING_DATA or data.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Sets to download; without any, all sets are listed.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the files; by default MOORING_DATA, or data.")
+    ] = None,
 ) -> None:
-    """Real data sets: which there are, which are here; downloads those that are named by OGB's or PyG's loader."""
+    """List the real data sets and which of them are here, or download some with the loader of OGB or PyG."""
     from mooring.suite.real.data import GRAPH_SETS, NODE_SETS, data_folder, source
     from mooring.suite.real.data.files import path_of
     from mooring.suite.real.data.online import fetch
@@ -192,7 +198,7 @@ app.command("look")(cli_modules.look_)
 def main() -> None:
     """Run the command. A message meant for the user is printed without a traceback.
 
-    The exit code is 2 for what was asked wrongly, 1 for work that failed, 130 after Ctrl-C.
+    The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
     """
     try:
         app()

@@ -60,20 +60,24 @@ def verify(
         for path in write_figures([out], plot):
             console.print(f"figure: {path}", highlight=False)
     if not outcome.passed:
-        fail("verify: a claim failed or a control did not.")
+        fail("verify: a claim failed, or a control did not.")
 
 
 def audit(
-    target: Annotated[str, typer.Argument(help="package.module:Name, zoo.NAME, or all of 'catalogue' or 'zoo'.")],
+    target: Annotated[
+        str, typer.Argument(help="package.module:Name, zoo.NAME, or all modules of 'catalogue' or 'zoo'.")
+    ],
     channels: Annotated[int, typer.Option(min=1, help="Width of the node features.")] = 16,
     arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
     kind: Annotated[str | None, typer.Option(help="aggregation, virtual_node, layer or dense.")] = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--json", help="Write the record, or the folder of them.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--json", help="Write the record here, or the records into this folder.")
+    ] = None,
 ) -> None:
     """Measure a module: does it count, can it be addressed, is it invariant. Exits with 1 on a broken invariant.
 
-    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    package.module:Name is imported, from the current folder too: that runs the module's code.
     """
     from mooring import audit as auditing
     from mooring.audit import catalogue
@@ -115,13 +119,16 @@ def broken_names(card: Any) -> str:
 
 def bench(
     shapes: Annotated[
-        str, typer.Option(help="Comma-separated shapes, 8x2000 is 8 graphs of 2,000; all by default.")
+        str, typer.Option(help="Comma-separated shapes; 8x2000 is 8 graphs of 2,000 nodes. By default all.")
     ] = "",
     sweep: Annotated[
         str, typer.Option(help="peers; nodes, slots: vary the size; batches: of molecules; zoo: every module.")
     ] = "peers",
     peers: Annotated[
-        str, typer.Option(help=f"Comma-separated contestants beside the slots: {PEERS}, zoo.NAME; all that suit.")
+        str,
+        typer.Option(
+            help=f"Comma-separated contestants beside the slots: {PEERS}, zoo.NAME. By default all that suit the sweep."
+        ),
     ] = "",
     threads: Annotated[int, typer.Option(help="Threads of each measurement.")] = 2,
     repeats: Annotated[int, typer.Option(help="Rounds of two timings; the minimum is reported.")] = 7,
@@ -157,16 +164,18 @@ def look_(
     data: Annotated[
         str | None, typer.Option(help="A file of PyG data, or package.module:Name; a run has its own by default.")
     ] = None,
-    graphs: Annotated[str, typer.Option(help="Numbers of the graphs to show, as in 0,3; the first four.")] = "",
+    graphs: Annotated[
+        str, typer.Option(help="Numbers of the graphs to show, as in 0,3; by default the first four.")
+    ] = "",
     max_nodes: Annotated[int, typer.Option(min=1, help="Larger graphs are shown in part.")] = 2000,
-    channels: Annotated[int, typer.Option(min=1, help="Width of the node features of a module by name.")] = 16,
+    channels: Annotated[int, typer.Option(min=1, help="Width of the node features, for a module given by name.")] = 16,
     arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="Show what the audit says of the memory, too.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Also show what the audit says of the memory.")] = False,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
 ) -> None:
     """Write one page that shows what a memory does on a graph: where nodes write, what they read, what slots hold.
 
-    package.module:Name is imported, from the folder this is called in too: that runs the code of the module.
+    package.module:Name is imported, from the current folder too: that runs the module's code.
     """
     from mooring.audit import parse_arguments
     from mooring.suite.look import page_of
@@ -188,9 +197,13 @@ def look_(
 
 def draw(
     target: Annotated[Path, typer.Argument(help="A record of a run of molecules or peptides.")],
-    graphs: Annotated[str, typer.Option(help="Test molecules, as in 0,3,8; a small, a usual and a large one.")] = "",
-    layer: Annotated[int | None, typer.Option(help="Of the memory behind this layer; the last by default.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of real data; MOORING_DATA or data.")] = None,
+    graphs: Annotated[
+        str, typer.Option(help="Test molecules, as in 0,3,8; by default a small, a typical and a large one.")
+    ] = "",
+    layer: Annotated[int | None, typer.Option(help="The memory behind this layer; by default the last.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The picture to write, svg or png.")] = Path("molecules.svg"),
 ) -> None:
     """Draw molecules whose atoms have the colours of the slots they write to, and what each slot counts."""

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written beside, flushed to disk, then renamed over."""
+"""Files that are either whole or absent: written under another name, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Write `data` to `path` so that a kill or a full disk leaves the old file or the new one, never a part of one.
 
-    Folders are made. A link is followed and a file keeps its permissions. What is no file, such as `/dev/stdout` or a
-    named pipe, has nothing to rename over and is written directly.
+    Missing folders are made. A link is followed, and a file keeps its permissions. `/dev/stdout`, a named pipe and the
+    like cannot be replaced by renaming and are written directly.
 
-    The temporary name carries the process id: a worker that outlives its parent cannot tear a successor's file.
+    The temporary name carries the process id: a worker that outlives its parent cannot damage its successor's file.
     """
     content = data.encode() if isinstance(data, str) else data
-    # A full disk says neither which file nor which folder.
+    # The error of a full disk names neither the file nor the folder.
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         target = Path(os.path.realpath(path)) if path.is_symlink() else path

@@ -69,7 +69,7 @@ def page_of(
     if data is None:
         raise ValueError(
             f"look: {target} is a module, so it needs --data, a file of PyG data or package.module:Name. (There is no "
-            "file or folder of that name, so it is no run.)"
+            "file or folder of that name, so it is not a run.)"
         )
     shown = load_data(data)
     card = audit.audit(module, channels=channels, name=target) if audited else None
@@ -116,10 +116,10 @@ def load_data(source: str) -> Any:
         except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
             said = (str(error).splitlines() or [""])[0]
             raise ValueError(
-                f"look: {path} is no file of PyG data ({said}). Write one with torch.save(data, path)."
+                f"look: {path} is not a file of PyG data ({said}). Write one with torch.save(data, path)."
             ) from error
     if ":" not in source:
-        raise ValueError(f"look: --data {source!r} is no file, nor of the form package.module:Name.")
+        raise ValueError(f"look: --data {source!r} is neither a file nor of the form package.module:Name.")
     found = import_object(source, "look")
     return found() if callable(found) else found
 
@@ -133,8 +133,8 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
         module = audit.resolve(target, channels, arguments)
     else:
         raise ValueError(
-            f"look: {target!r} is no file or folder, nor of the form package.module:Name or zoo.NAME. Point it at a "
-            "record such as runs/two-radius/quick/anchored-seed0.json."
+            f"look: {target!r} is neither a file, a folder nor of the form package.module:Name or zoo.NAME. Point it "
+            "at a record such as runs/two-radius/quick/anchored-seed0.json."
         )
     if not isinstance(module, nn.Module):
         raise ValueError(f"look: {target}, so there is no nn.Module to look into.")

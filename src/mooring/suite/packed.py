@@ -1,4 +1,4 @@
-"""Graphs packed end to end: one array per field, where the graphs of a batch lie, and many made at once."""
+"""Graphs packed end to end: one array per field, the places of a batch's graphs in it, and many made in parallel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Graph = TypeVar("Graph")
 
 
 class Packed(Generic[Graph]):
-    """Graphs ``0..len-1`` of one split: each field of a graph as one array, an attribute of the field's name.
+    """Graphs ``0..len-1`` of one split: each field of a graph is one array, and an attribute of the same name.
 
     The two arrays named in ``starts`` [graphs + 1] say where the nodes and edges of each graph begin.
 
@@ -100,7 +100,7 @@ def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray
 
     Args:
         start: where each graph begins, and where the last ends.
-        graphs: numbers of the graphs, in any order; one may come twice.
+        graphs: numbers of the graphs, in any order; a number may come twice.
 
     >>> [part.tolist() for part in ragged(np.array([0, 2, 5]), np.array([1, 0]))]
     [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
@@ -124,13 +124,13 @@ def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, 
     if workers == 1:
         yield from map(make, ranges)
         return
-    # Spawned, not forked: a fork of a process in which torch runs threads may never return.
+    # Spawned, not forked: a fork of a process in which torch runs threads may hang.
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
         yield from pool.map(make, ranges)
 
 
 def _end_with_parent() -> None:
-    # Pool processes wait for work for ever when their parent is killed.
+    # When their parent is killed, the processes of a pool wait for work for ever.
     parent = parent_process()
     assert parent is not None
 

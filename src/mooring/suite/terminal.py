@@ -1,4 +1,4 @@
-"""What the command says and asks at a terminal: tables, complaints, names in an option, files it may write."""
+"""What the command prints and what it is given: tables, complaints, lists in an option, files that it may write."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mooring.table import Column, Layout, Table
 # A pipe or a log has no width of its own, and long lines are easier to read there than tables in pieces.
 console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=140)
 
-# Where records go unless told.
+# Where records go by default.
 RUNS = Path("runs")
 STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red", "note": "table.caption"}
 
 
 class FittedTable:
-    """A table that fits the console it is printed on; brackets in its cells and headings are no markup.
+    """A table that fits the console it is printed on; brackets in its cells and headings are not markup.
 
     Args:
         table: what to print.
@@ -56,7 +56,7 @@ def parse_numbers(text: str, who: str) -> list[int] | None:
 
 
 def use_data(folder: Path | None) -> None:
-    """Let this process and its workers find data there: by the environment, as a record has no use for a path."""
+    """Let this process and its workers find data there; through the environment, as a record should hold no path."""
     if folder is not None:
         os.environ["MOORING_DATA"] = str(folder.absolute())
 
@@ -71,7 +71,7 @@ def words(*headings: str) -> tuple[Column, ...]:
 
 
 def import_from_here(*targets: str) -> None:
-    """Let ``package.module:Name`` be found in the folder the command is called in, and only when there is such a name.
+    """Let ``package.module:Name`` be found in the current folder, and only when there is such a name.
 
     Workers are given this process's import path, so that they find it too.
     """
@@ -80,7 +80,7 @@ def import_from_here(*targets: str) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Say that a file cannot be written before the work whose result it is to hold."""
+    """Fail before the work starts if the file for its result cannot be written."""
     if path.is_dir():
         fail(f"{path} is a folder, expected the name of a file to write.", 2)
     above = next(folder for folder in path.absolute().parents if folder.exists())

@@ -39,7 +39,7 @@ def logarithmic_dim(slots: int) -> int:
     """Dimensions in which :func:`separated` finds ``slots`` addresses of margin 1/2: ``7 ceil(log2 M) + 1``.
 
     A random point is too close to a given address with probability at most ``exp(-dim/8)``, so while
-    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, there is always a point left to add.
+    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, there is always another point to add.
     """
     return 7 * max(1, (slots - 1).bit_length()) + 1
 
@@ -67,7 +67,7 @@ def separated(
     return torch.cat([kept, draw(slots - len(kept), dim, generator)])
 
 
-# Products of unit vectors are known to a few units in the last place; the bounds are compared with that much slack.
+# Products of unit vectors are exact to a few units in the last place; the bounds are compared with that much slack.
 ROUNDING = 1e-9
 
 
@@ -109,12 +109,12 @@ RoutingDraw = Callable[[int, torch.Generator], Routing]
 
 
 def honest_routing(slots: int, generator: torch.Generator) -> Routing:
-    """A codebook of random kind and dimension, all addresses different, with its measured margin."""
+    """A codebook of random kind and dimension whose addresses all differ, with its measured margin."""
     while True:
         draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
         dim = int(torch.randint(2, logarithmic_dim(slots) + 8, (), generator=generator))
         codebook = draw(slots, dim, generator)
-        # Few binary dimensions repeat an address, and then the proposition has no premise.
+        # With few binary dimensions an address may occur twice, and then the premise does not hold.
         if margin(codebook) > ROUNDING:
             return Routing(codebook, margin(codebook))
 

@@ -105,7 +105,7 @@ def largest_change(summary: Summary, instances: int, generator: torch.Generator)
 
 
 def check_induction(summary: Summary, instances: int, generator: torch.Generator) -> Evidence:
-    """Targets answer alike on X and rX after every layer of random stacks up to depth 8."""
+    """Targets give the same answers on X and rX after every layer of random stacks, up to depth 8."""
     change = largest_change(summary, instances, generator)
     series = Series(
         title="Change of the targets when every source is repeated",
@@ -140,7 +140,7 @@ AnchorDraw = Callable[[Float64[Tensor, " dim"], torch.Generator], Float64[Tensor
 def multiplicity(
     share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
 ) -> Float64[Tensor, " counts"]:
-    """``k = share / (1 - share) exp(s0 - s)``, from the share of the way from the anchor to the nodes' value."""
+    """``k = share / (1 - share) exp(s0 - s)``, where ``share`` of the way from anchor to node value is covered."""
     return share / (1 - share) * (anchor_logit - score).exp()
 
 
@@ -154,7 +154,7 @@ def bare_odds(
 
 @dataclass(frozen=True)
 class Segment:
-    """How to draw an anchor value, and how to get k from the output's share of the way to the nodes' value."""
+    """How to draw an anchor value, and how to get k from the position of the output between it and the nodes' value."""
 
     anchor: AnchorDraw
     decode: Callable[[Float64[Tensor, " counts"], Float64[Tensor, ""], Float64[Tensor, ""]], Float64[Tensor, " counts"]]

@@ -1,6 +1,6 @@
 """How many bits a transcript must carry to serve every permutation: ``L_eff d b >= log2(n!)``.
 
-thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound none need to), both by
+thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound none has to), both by
 enumeration. The two capacity formulas, eq:capacity and eq:upper, as functions.
 """
 

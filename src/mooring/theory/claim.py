@@ -68,7 +68,7 @@ class Evidence:
 
     Args:
         passed: whether the claim held on every instance.
-        margin: the measured distance to the bound, in the words of the claim's ``margin_means``.
+        margin: the measured distance to the bound; the claim's ``margin_means`` says what it means.
         instances: how many instances were examined.
         note: one line: the worst case, or the pair that was found.
         series: curves worth drawing.
@@ -86,8 +86,8 @@ class Claim(Generic[S]):
     """A labelled statement, its check, and what the check is run on.
 
     ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
-    removed or a wrong implementation). It is the same function both times, so a check that cannot fail is found out.
-    A check of several conditions has one control per condition, which meets all the others.
+    removed or a wrong implementation). It is the same function both times, which exposes a check that cannot fail.
+    A check of several conditions has one control per condition, which meets all the other conditions.
 
     Args:
         label: the paper's label, with a dotted part where one statement needs several checks.

@@ -22,7 +22,7 @@ from mooring.theory import (
 )
 from mooring.theory.claim import Claim
 
-# In the paper's order, except that the two on whole modules come after both halves they need.
+# In the paper's order, except that the two on whole modules come after the two halves that they need.
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         label="thm:lower",

@@ -1,4 +1,4 @@
-"""sec:background.cost: a write and a read take ``O(n M d)`` operations by count; dense attention ``O(n^2 d)``."""
+"""sec:background.cost: a write and a read take ``O(n M d)`` operations, counted; dense attention takes ``O(n^2 d)``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layer = Callable[[Tensor, Tensor], Tensor]
 
 
 def slot_layer(nodes: Tensor, slots: Tensor) -> Tensor:
-    """Write to the slots, read from them: the library's own operators."""
+    """Write to the slots and read from them, with the library's own operators."""
     state = write(slots.unsqueeze(1), nodes.unsqueeze(1), nodes.unsqueeze(1))
     return read(nodes.unsqueeze(1), slots.unsqueeze(1), state.content)[:, 0]
 

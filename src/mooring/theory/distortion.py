@@ -11,10 +11,10 @@ and in one place on average. Over ``2^B`` words the best agreement is therefore 
 Achievability. Draw the ``2^B`` words as independent random permutations: agreements are then independent numbers of
 fixed points, and their expected maximum is ``sum_t 1 - (1 - P(F >= t))^(2^B)``. Some codebook is at least as good.
 
-Two claims hold these curves against optimal codebooks found by search (sec:discussion.distortion) and against slots
+Two claims compare these curves with optimal codebooks found by search (sec:discussion.distortion) and with slots
 that store a part of the table (sec:discussion.table).
 
-Paper: not in it; rem:lower-scope and the first limitation of sec:discussion name the question.
+Not in the paper; rem:lower-scope and the first limitation of sec:discussion name the question.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def recovery_ceiling(n: int, bits: float) -> float:
 
 
 def recovery_by_codebook(n: int, bits: float) -> float:
-    """The average share that a random codebook of ``2^bits`` permutations recovers; 1 from ``log2 n!`` bits on."""
+    """The average share that a random codebook of ``2^bits`` permutations recovers; 1 from ``log2 n!`` bits upwards."""
     if bits >= required_bits(n):
         return 1.0
     agreement = 0.0

@@ -105,7 +105,7 @@ class HandSetMemory:
         """What each target finds in its own block, and the mass of its slot (zero without anchors).
 
         Args:
-            module: what :meth:`build` gave.
+            module: what :meth:`build` returned.
             source: the nodes that write.
             target: the nodes that read; their features are zero.
             payload: what each source writes.

@@ -140,7 +140,7 @@ def check_separable(draw: DecoderDraw, instances: int, generator: torch.Generato
         output = draw(n, generator)(truth)
         worst_difference = max(worst_difference, float(mixed_difference(output[:, pair]).abs().max()))
         least_error = min(least_error, float((output - truth)[:, pair].abs().max()))
-    # The task's mixed difference is +-2, so of the four errors that add up to it one is at least 1/2.
+    # The task's mixed difference is +-2, so at least one of the four errors that add up to it is 1/2 or more.
     passed = worst_difference < 1e-9 and least_error >= 0.5 - 1e-9
     note = f"largest mixed difference {worst_difference:.1e} (the task needs 2), least worst error {least_error:.3f}"
     return Evidence(passed, least_error - 0.5, instances, note)

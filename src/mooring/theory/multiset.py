@@ -40,14 +40,14 @@ def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list
 
 
 def same_partition(first: Sequence[Hashable], second: Sequence[Hashable]) -> bool:
-    """Whether two colourings group the nodes alike, whatever their colours are called."""
+    """Whether two colourings group the nodes in the same way, whatever the colours are called."""
     pairs = set(zip(first, second, strict=True))
     return len(pairs) == len(set(first)) == len(set(second))
 
 
 Read = Callable[[SlotState], Float64[Tensor, "graphs dim"]]
 
-# Outputs of different multisets are rationals of small denominators, far further apart than this.
+# Outputs of different multisets are rationals of small denominators, much further apart than this.
 SAME = 1e-9
 
 
@@ -101,7 +101,7 @@ ALPHABETS = ((1, 60), (2, 40), (3, 16), (4, 11), (6, 7))
 
 
 def check_injective(read: Read, instances: int, generator: torch.Generator) -> Evidence:
-    """No two multisets share an output, and each output gives its histogram back. ``instances`` caps the sizes."""
+    """No two multisets share an output, and each output gives its histogram. ``instances`` caps the sizes."""
     examined, closest, worst = 0, float("inf"), 0.0
     for colors, size in ALPHABETS:
         multisets = all_multisets(colors, min(size, instances))
@@ -128,7 +128,7 @@ def exact_histogram(state: SlotState) -> Float64[Tensor, "graphs colors"]:
 
 
 def proportions(state: SlotState) -> Float64[Tensor, "graphs colors"]:
-    """The normalised read as integers, so fine that only equal proportions give equal ones."""
+    """The normalised read as integers, fine enough that only equal proportions give equal integers."""
     return (normalised_read(state) * 2**30).round()
 
 

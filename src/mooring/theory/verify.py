@@ -71,7 +71,7 @@ def verify(
     Args:
         labels: which claims; None means all of them. A label without its dotted part means all its parts.
         seed: everything random is a function of the seed and the label.
-        instances: the number of instances of every claim, instead of its own.
+        instances: the number of instances for every claim, in place of its own.
         progress: called with each result as soon as it is known.
 
     Example:

@@ -1,4 +1,4 @@
-"""What of the anchor is needed? The mass without an anchor, and one anchor for all slots and heads."""
+"""Which part of the anchor is needed: the mass without an anchor, and one anchor for all slots and heads."""
 
 from __future__ import annotations
 

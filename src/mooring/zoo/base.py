@@ -1,4 +1,4 @@
-"""What rivals share: one forward in which only sources write and only targets change, slots, and broadcasts."""
+"""What rivals share: a forward pass in which only sources write and only targets change, slots, and broadcasts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.nn.checks import check_address, check_build, check_input
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
 
-# Relative distance that a multiplicity may have from a whole number; float32 logarithms are exact to about 1e-6.
+# How far a multiplicity may be from a whole number, as a share of it; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
 
 
@@ -63,11 +63,11 @@ class Rows:
         return replace(alike, log_weight=torch.zeros_like(alike.log_weight))
 
     def mean(self) -> SlotState:
-        """Mean and log count of each graph's rows, of one slot and one head."""
+        """Mean and log count of each graph's rows, as the state of one slot and one head."""
         return self.pooled(self.x)
 
     def pooled(self, values: Float[Tensor, "rows width"]) -> SlotState:
-        """The same for values of the rows other than their features."""
+        """The same for any other values of the rows."""
         return pooled_mean(values, self.index, log_weight=self.log_weight, num_graphs=self.num_graphs)
 
 
@@ -150,7 +150,7 @@ class SlotRival(SlotVirtualNode):
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
-        changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that differ from it.
+        changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that are to differ from the spec.
 
     >>> SlotRival(MemorySpec(channels=16, slots=4))
     SlotRival(16, slots=4, heads=4, anchored=False)

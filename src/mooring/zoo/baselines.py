@@ -7,25 +7,20 @@ from torch import nn
 from mooring.nn import MemorySpec, SlotVirtualNode, VirtualNode
 from mooring.zoo.registry import register
 
-PAPER = "Marcoccia 2026"
+PAPER, GILMER = "Marcoccia 2026", "Gilmer et al. 2017"
 
 
-@register("none", title="no global module", paper="Gilmer et al. 2017", label="No memory")
+@register("none", title="no global module", paper=GILMER, label="No memory")
 def none(spec: MemorySpec) -> None:
     return None
 
 
-@register("vn", title="virtual node, mean pool, one broadcast for all nodes", paper="Gilmer et al. 2017", label="VN")
+@register("vn", title="virtual node, mean pool, one broadcast for all nodes", paper=GILMER, label="VN")
 def mean(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "mean", joint=False)
 
 
-@register(
-    "vn-joint",
-    title="virtual node, mean pool, joint MLP of node and state",
-    paper="Gilmer et al. 2017",
-    label="VN, joint MLP",
-)
+@register("vn-joint", title="virtual node, mean pool, joint MLP of node and state", paper=GILMER, label="VN, joint MLP")
 def joint(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "mean")
 
@@ -35,7 +30,7 @@ def total(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "sum")
 
 
-@register("vn-max", title="virtual node, max pool, joint MLP", paper="Gilmer et al. 2017", label="VN, max")
+@register("vn-max", title="virtual node, max pool, joint MLP", paper=GILMER, label="VN, max")
 def maximum(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "max")
 

@@ -12,9 +12,9 @@ from mooring.nn import MemorySpec
 from mooring.zoo.registry import build
 
 REFERENCE = "anchored"
-# A module this close below the budget is left as it is.
+# A module that is under the budget by no more than this share is left as it is.
 CLOSE = 0.05
-# One that stays this far above it cannot be matched.
+# One that stays over it by more than this share cannot be matched.
 TOO_LARGE = 0.1
 
 
@@ -28,7 +28,7 @@ class WithNodeMLP(nn.Module):
         module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
         channels: width of the nodes.
         hidden: hidden width of the MLP.
-        init_std: of its last weights, as in :class:`~mooring.nn.SlotFiLM`.
+        init_std: standard deviation of its last weights, as in :class:`~mooring.nn.SlotFiLM`.
     """
 
     def __init__(self, module: nn.Module, channels: int, hidden: int, init_std: float = 1e-3) -> None:
@@ -80,7 +80,7 @@ def size(name: str, spec: MemorySpec) -> int:
 
 
 def count(module: nn.Module) -> int:
-    """Number of parameters of a module that is built."""
+    """Number of parameters of a module that has been built."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -93,7 +93,7 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
 
     Args:
         name: as in :func:`~mooring.zoo.build`.
-        spec: see :class:`~mooring.nn.MemorySpec`; ``hidden_channels`` is overruled where it is too large.
+        spec: see :class:`~mooring.nn.MemorySpec`; ``hidden_channels`` is lowered where it is too large.
         budget: number of parameters; None takes that of the anchored module.
 
     >>> spec = MemorySpec(channels=16, slots=4)
@@ -108,7 +108,7 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
 
 
 def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn.Module:
-    """A module that is built, with a residual MLP on its targets if it is more than 5 % under the budget.
+    """A module that has been built, with a residual MLP on its targets if it is more than 5 % under the budget.
 
     Args:
         module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
@@ -124,7 +124,7 @@ def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn
 
 
 def _largest_hidden(name: str, spec: MemorySpec, budget: int) -> int:
-    """The largest hidden width that fits, by bisection: sizes rise with it."""
+    """The largest hidden width that fits, by bisection: sizes grow with it."""
     low, high = 1, 2 * spec.channels
     smallest = size(name, replace(spec, hidden_channels=1))
     if smallest > (1 + TOO_LARGE) * budget:

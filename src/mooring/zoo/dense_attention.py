@@ -10,7 +10,7 @@ from torch_geometric.nn.attention.performer import generalized_kernel, linear_at
 
 from mooring.nn import MemorySpec
 from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.isab import Padding
+from mooring.zoo.latents import Padding
 from mooring.zoo.registry import register
 
 

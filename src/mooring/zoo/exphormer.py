@@ -35,8 +35,8 @@ class Expander(GlobalModule):
 
     By its nature it is *not* equivariant: which sources a target attends to depends on the order and number of the
     nodes. The edges are drawn once per number of sources, so that a forward pass is deterministic and the graphs of a
-    batch do not interact. Nor does a weight equal copies, which would get other edges: an edge counts as often as its
-    source.
+    batch do not interact. Nor is a weight the same as copies, which would get their own edges: an edge counts as often
+    as its source.
     """
 
     def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:

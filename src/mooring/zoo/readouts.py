@@ -1,4 +1,4 @@
-"""Sums and other aggregates of all sources as global modules: a readout, broadcast; a convolution over a star."""
+"""Aggregates of all sources as global modules: readouts that are broadcast, and a GIN layer over a star."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Readout(GlobalModule):
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
         aggregation: called as ``aggregation(x, index, dim_size=graphs)``.
-        width: of its result.
+        width: width of its result.
     """
 
     def __init__(self, spec: MemorySpec, aggregation: Aggregation, width: int) -> None:

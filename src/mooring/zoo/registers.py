@@ -28,8 +28,8 @@ class TokenWrite(SlotWrite):
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
         addresses: as in :class:`~mooring.nn.SlotWrite`; then the tokens have addresses too.
-        tokens: how many.
-        silent: their values are zero.
+        tokens: number of tokens.
+        silent: whether their values are zero.
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None, *, tokens: int, silent: bool) -> None:

@@ -1,7 +1,7 @@
 """Every global module by name, built from one specification.
 
-Adding one is a file with a class that is built from a spec, or a function that builds one, and for the zoo's own a line
-of :data:`FILES`:
+To add one, register a class that is built from a spec, or a function that builds one; a module of the zoo also needs a
+line in :data:`FILES`:
 
     @register("my-vn", title="My virtual node", paper="me, 2026")
     class MyVirtualNode(GlobalModule): ...
@@ -36,10 +36,8 @@ FILES = {
     "ablations": ("lse", "shared-anchor"),
     "registers": ("registers", "sink"),
     "sum_attention": ("acam", "cpa-add", "cpa-scale"),
-    "slot_softmax": ("gmt",),
-    "slot_attention": ("slot-attention",),
-    "isab": ("isab",),
-    "perceiver": ("perceiver",),
+    "competing_slots": ("gmt", "slot-attention"),
+    "latents": ("isab", "perceiver"),
     "relay": ("range",),
     "dense_attention": ("transformer", "performer"),
     "exphormer": ("exphormer",),
@@ -87,7 +85,7 @@ def register(name: str, *, title: str, paper: str, label: str | None = None) -> 
 
 
 def names() -> list[str]:
-    """All registered names: the zoo's own, then others in order of registration. Nothing is imported for it."""
+    """All registered names: the zoo's own, then others in order of registration. Nothing is imported."""
     return [*HOMES, *(name for name in _ENTRIES if name not in HOMES)]
 
 
@@ -112,7 +110,7 @@ def entry(name: str) -> Entry:
 def own_entry(name: str) -> Entry:
     """The entry of ``package.module:Name``: a builder, a class that takes a spec, or one that takes some of its fields.
 
-    It keeps the name it was asked by, so that another process finds it by that name too.
+    It keeps the name that was given, so that another process finds it by that name too.
     """
     found = import_object(name, "zoo")
     if not callable(found) or isinstance(found, nn.Module):
@@ -135,7 +133,7 @@ def takes_spec(found: Callable[..., Any]) -> bool:
     """Whether a callable builds a module from a :class:`MemorySpec`: one argument, called ``spec`` or annotated so."""
     try:
         parameters = list(inspect.signature(found).parameters.values())
-    except (TypeError, ValueError):  # some built-in classes do not tell
+    except (TypeError, ValueError):  # some built-in classes have no signature
         return False
     if not parameters or any(required(parameter) for parameter in parameters[1:]):
         return False

@@ -31,7 +31,7 @@ class MagnitudeUpdate(SlotUpdate):
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
-        total: take the sum :math:`Z_{\text{mass}} \mu` of the state; else its content as it is.
+        total: take the sum :math:`Z_{\text{mass}} \mu` of the state, not its content.
     """
 
     def __init__(self, spec: MemorySpec, *, total: bool) -> None:
@@ -58,7 +58,7 @@ class SumVirtualNode(SlotRival):
 
     Paper: the ACAM tokens of NetDiff (Marcoccia et al. 2026), as our paper describes them.
     Departs: the sum passes ``asinh`` and slots are normalised inside a residual branch only, see
-    :class:`MagnitudeUpdate`; no code or settings of NetDiff's own scaling were found.
+    :class:`MagnitudeUpdate`; no code or settings for NetDiff's own scaling were found.
     """
 
     def __init__(self, spec: MemorySpec) -> None:

@@ -37,7 +37,7 @@ class WideVirtualNode(GlobalModule):
         spec: see :class:`~mooring.nn.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
             :math:`\phi` and :math:`F`.
         decoder: :class:`AddedBroadcast`, :class:`JointBroadcast` or :class:`GlobalFiLMBroadcast`, built.
-        total: pool by sum; else by mean.
+        total: pool by sum, not by mean.
     """
 
     def __init__(self, spec: MemorySpec, decoder: nn.Module, *, total: bool = False) -> None:

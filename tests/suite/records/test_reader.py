@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,19 +13,6 @@ from mooring.suite.records import RecordError, load, read
 
 Save = Callable[[dict[str, Any], str], Path]
 Make = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def save(tmp_path: Path) -> Save:
-    """Write a record below the folder `records` and return its path."""
-
-    def write(data: dict[str, Any], name: str) -> Path:
-        path = tmp_path / "records" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data), encoding="utf-8")
-        return path
-
-    return write
 
 
 @pytest.fixture
@@ -60,7 +46,7 @@ def test_a_stray_file_is_refused(save: Save, tmp_path: Path) -> None:
     path = save({"state": "no record"}, "two-radius/other.json")
     with pytest.raises(
         RecordError,
-        match=exactly(f"{path}: field 'schema' is missing, so this is no record. Move it out of the folder."),
+        match=exactly(f"{path}: field 'schema' is missing, so this is not a record. Move it out of the folder."),
     ):
         load([tmp_path / "records"])
 

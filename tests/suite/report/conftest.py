@@ -20,19 +20,6 @@ SPLITS = {"iid": 1, "counts": 4, "background": 1.2, "mixture": 1.5, "replicated"
 
 
 @pytest.fixture
-def save(tmp_path: Path) -> Callable[[dict[str, Any], str], Path]:
-    """Write a record below the folder `records` and return its path."""
-
-    def write(data: dict[str, Any], name: str) -> Path:
-        path = tmp_path / "records" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data), encoding="utf-8")
-        return path
-
-    return write
-
-
-@pytest.fixture
 def make_run() -> Callable[..., dict[str, Any]]:
     """The smallest run record of two-radius, with the given accuracies as fractions."""
 

@@ -166,8 +166,8 @@ def test_a_folder_named_like_a_record(folder: Path) -> None:
     (folder / "inner.json").mkdir()
     (folder / "vn-seed0.json").mkdir()
     summary = build(folder)
-    assert "no regular file" in noted(summary, "inner.json")
-    assert "no regular file" in noted(summary, "vn-seed0.json")
+    assert "not a regular file" in noted(summary, "inner.json")
+    assert "not a regular file" in noted(summary, "vn-seed0.json")
 
 
 def test_links_to_themselves_and_to_nothing(folder: Path) -> None:
@@ -184,8 +184,8 @@ def test_a_pipe_and_a_device_are_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe.json")
     (folder / "endless.json").symlink_to("/dev/zero")
     summary = build(folder)
-    assert "no regular file" in noted(summary, "pipe.json")
-    assert "no regular file" in noted(summary, "endless.json")
+    assert "not a regular file" in noted(summary, "pipe.json")
+    assert "not a regular file" in noted(summary, "endless.json")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
@@ -227,7 +227,7 @@ def test_a_file_of_a_hundred_megabytes_is_refused_by_its_size(folder: Path) -> N
         file.write(b'{"schema": 1, "kind": "run", "model": "')
         file.truncate(100 * 2**20)
     note = noted(build(folder), "vast.json")
-    assert f"100 MB, a record has at most {LARGEST_FILE // 2**20} MB" in note
+    assert f"100 MB, a record may have at most {LARGEST_FILE // 2**20} MB" in note
 
 
 def test_a_file_name_that_is_no_text(folder: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_file_without_blocks_needs_no_records(tmp_path: Path) -> None:
             "after it.",
         ),
         ("two-radius", "two-radios", "no table 'two-radios'; did you mean 'two-radius'?"),
-        ("preset=paper", "preset", "'preset' is no option. Write it as name=value."),
+        ("preset=paper", "preset", "'preset' is not an option. Write it as name=value."),
         (
             "preset=paper",
             "preset=full",

@@ -14,7 +14,7 @@ from mooring.suite.train import RunRequest, RunsFailed, resolve, run_many, run_o
 
 @pytest.fixture
 def cluster() -> Iterator[None]:
-    ray = pytest.importorskip("ray")
+    ray = pytest.importorskip("ray", reason="runs on a cluster need Ray: pip install 'mooring[scale]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)

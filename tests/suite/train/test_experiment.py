@@ -26,7 +26,7 @@ def test_a_task_of_ones_own_is_found_by_path() -> None:
         get_experiment("toy_experiment:Boy")
     with pytest.raises(ValueError, match="cannot import 'no_such_module'"):
         get_experiment("no_such_module:Toy")
-    with pytest.raises(ValueError, match="toy_experiment:ToyNet is no class derived from"):
+    with pytest.raises(ValueError, match="toy_experiment:ToyNet is not a class derived from"):
         get_experiment("toy_experiment:ToyNet")
 
 

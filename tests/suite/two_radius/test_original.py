@@ -68,7 +68,7 @@ def test_memories_stand_after_the_first_convolutions() -> None:
 
 def test_messages() -> None:
     with pytest.raises(
-        ValueError, match=r"^two-radius-original: model 'mlp' starts with no known convolution\. Use gcn"
+        ValueError, match=r"^two-radius-original: model 'mlp' does not start with a known convolution\. Use gcn"
     ):
         OriginalExperiment(TINY, "mlp", 0)
     with pytest.raises(ValueError, match=r"unknown module 'anchord'; did you mean 'anchored'\?$"):

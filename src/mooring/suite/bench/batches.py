@@ -21,7 +21,7 @@ PEERS_OF_BATCHES = (DEFAULT, PADDED, "GINEConv", "OGB-style VN", "GPSConv multih
 
 
 class PaddedSlots(nn.Module):
-    """:class:`~mooring.nn.SlotVirtualNode` as one writes it down: pad, ``einsum``, ``logsumexp``, and autograd.
+    """:class:`~mooring.nn.SlotVirtualNode` as one would write it down: pad, ``einsum``, ``logsumexp``, and autograd.
 
     The same parameters and the same numbers, without plan, checks, masks or a choice of order.
     """

@@ -11,27 +11,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mooring.suite.bench import floor
 from mooring.suite.bench.gate import check_oracle
 from mooring.suite.bench.measure import Timing, extra_memory, keep_freed_memory, run_in_new_process, seconds, step
 from mooring.suite.bench.peers import OURS, Forward, Peer, get_peer
 from mooring.suite.bench.shapes import Setting, get_shape
 
 Row = dict[str, Any]
+Run = Callable[[], None]
+PRODUCTS, COPY = "floor: products", "floor: copy"
 
 # What a sweep over sizes varies, one at a time.
 VARIED: dict[str, tuple[int, ...]] = {"slots": (4, 16, 64, 256), "heads": (1, 2, 4, 8), "dim": (64, 128, 256, 512)}
 
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
-    """One row per contestant: times over the floor and over the slots, and how noisy those of the training were."""
+    """One row per contestant: times over the floor and over the slots, and how noisy those of training were."""
     batch = get_shape(shape).batch()
     # Memory first: once it has timed the peers, this process keeps as much as the largest of them needed.
     measured = [name for name in peers if memory and _has_memory(get_peer(name), batch, setting)]
     extra = extra_memory(measured, shape, setting) if measured else {}
     timings, notes = time_peers(batch, peers, setting, repeats)
     rows: list[Row] = []
-    for name in [floor.PRODUCTS, floor.COPY, *peers]:
+    for name in [PRODUCTS, COPY, *peers]:
         row: Row = {"shape": shape, "contestant": name}
         for kind, found in timings.items():
             row[f"{kind}_over_floor"] = found[name].minimum / floor_seconds(found) if name in found else None
@@ -80,7 +81,7 @@ def time_peers(
     x = torch.randn(batch.numel(), setting.dim, device=setting.device)
     notes, passes = {}, {"forward": False, "training": True}
     functions: dict[str, dict[str, Callable[[], object]]] = {
-        kind: dict(floor.contestants(batch.numel(), setting, backward=backward)) for kind, backward in passes.items()
+        kind: dict(floor(batch.numel(), setting, backward=backward)) for kind, backward in passes.items()
     }
     for name in peers:
         peer = get_peer(name)
@@ -104,9 +105,9 @@ def time_peers(
 def time_peers_in_new_process(
     shape: str, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
-    """As :func:`time_peers`, in a process that starts with an empty heap and has the threads of this one.
+    """As :func:`time_peers`, in a new process with an empty heap and as many threads as this one.
 
-    A process that keeps what it frees ends up with holes in which the next larger graph does not fit.
+    A process that keeps what it frees ends up with holes that are too small for the next larger graph.
     """
     request = {"shape": shape, "peers": list(peers), "setting": asdict(setting), "repeats": repeats}
     ((timings, notes),) = run_in_new_process(
@@ -125,7 +126,7 @@ def print_times(request: Mapping[str, Any]) -> None:
 
 def floor_seconds(timings: Mapping[str, Timing]) -> float:
     """The floor: the bare products and one copy of the features."""
-    return timings[floor.PRODUCTS].minimum + timings[floor.COPY].minimum
+    return timings[PRODUCTS].minimum + timings[COPY].minimum
 
 
 def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor:
@@ -143,11 +144,87 @@ def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
 
 
 def _refusal(peer: Peer, run: Callable[[], object]) -> str:
-    """What a compiled contestant says where its compiler does not run; any other's error is an error."""
+    """The message of a compiled contestant whose compiler does not work here; any other error is raised."""
     if not peer.compiled:
         return ""
     try:
         run()
-    except Exception as error:  # compilers raise anything
+    except Exception as error:  # compilers raise all kinds of errors
         return f"left out: {str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}"
     return ""
+
+
+def floor(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Run]:
+    """The least a write and a read can cost, timed beside everything else: bare matrix products, and one copy."""
+    products = folded if setting.folded else projected
+    return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting)}
+
+
+def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
+    """The skinny products of write and read over all nodes, graph boundaries ignored.
+
+    Two for each of write and read forward, four for each backward, none recomputed. Outputs are allocated
+    beforehand, so that nothing but the products is timed.
+    """
+    of_nodes, of_slots, dim = (num_nodes, setting.rows), (setting.rows, setting.dim), setting.dim
+    with torch.device(setting.device):
+        x, table = torch.randn(num_nodes, dim), torch.randn(of_slots)
+        weights, scores = torch.rand(of_nodes), torch.empty(of_nodes)
+        wide, small = torch.empty(num_nodes, dim), torch.empty(of_slots)
+
+    def score() -> None:
+        torch.mm(x, table.t(), out=scores)
+
+    def spread() -> None:
+        torch.mm(weights, table, out=wide)
+
+    def collect() -> None:
+        torch.mm(weights.t(), x, out=small)
+
+    write, read = [score, collect], [score, spread]
+    if backward:
+        write += [score, spread, spread, collect]  # of the weights; of the keys and the values; of the queries
+        read += [score, spread, collect, collect]  # of the weights; of the queries; of the keys and the values
+
+    def run() -> None:
+        for product in (*write, *read):
+            product()
+
+    return run
+
+
+def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
+    """The products where slots x heads is large: nodes are projected to keys, values and queries before they meet
+    the slots.
+
+    Backward, each product has two of its own size.
+    """
+    head_dim = setting.dim // setting.heads
+    with torch.device(setting.device):
+        x, weight = torch.randn(num_nodes, setting.dim), torch.randn(setting.dim, setting.dim)
+        wide = torch.empty(num_nodes, setting.dim)
+        nodes = torch.randn(setting.heads, num_nodes, head_dim)
+        slots = torch.randn(setting.heads, head_dim, setting.slots)
+        scores = torch.empty(setting.heads, num_nodes, setting.slots)
+        context = torch.empty(setting.heads, num_nodes, head_dim)
+
+    def run() -> None:
+        for _ in range(3 if backward else 1):
+            for _ in ("write", "read"):
+                for _ in ("in", "out"):
+                    torch.mm(x, weight, out=wide)
+                torch.bmm(nodes, slots, out=scores)
+                torch.bmm(scores, slots.transpose(1, 2), out=context)
+
+    return run
+
+
+def copy(num_nodes: int, setting: Setting) -> Run:
+    """One pass over the features."""
+    with torch.device(setting.device):
+        x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
+
+    def run() -> None:
+        out.copy_(x)
+
+    return run

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from mooring.suite.bench.peers import get_peer
 from mooring.suite.bench.shapes import Setting, get_shape
 
-# A contestant whose first call takes this many seconds is timed in one round only: its ratio needs no second digit.
+# A contestant whose first call takes this many seconds is timed in one round only: one digit of its ratio is enough.
 PATIENCE = 4.0
 # Names of glibc's mallopt(3).
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
@@ -39,7 +39,7 @@ class Timing(NamedTuple):
 
 
 def seconds(functions: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu") -> dict[str, Timing]:
-    """Time the functions; rounds take turns, so that a noisy moment hits all of them alike.
+    """Time the functions; rounds take turns, so that a noisy moment hits all of them equally.
 
     A turn is two calls: the second one finds the memory that the first one needed. The very first call of each is not
     counted, since it fetches its memory from the system. The clock stops when the device has finished.
@@ -87,7 +87,7 @@ def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, b
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees, as a caching allocator does; False where the C library cannot.
+    """Let this process keep the memory it frees, as a caching allocator does; False where the C library cannot.
 
     Otherwise a tensor of half a gigabyte is given back after every pass and fetched again, page by page, before the
     next: on a virtual machine that can take longer than the pass, and differs from moment to moment.
@@ -172,7 +172,7 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
 
 
 def growth(run: Callable[[], object], device: str = "cpu") -> int:
-    """Bytes by which memory rises at most while ``run`` runs: what torch allocates on a GPU, else resident memory.
+    """The most bytes by which memory rises while ``run`` runs: what torch allocates on a GPU, else resident memory.
 
     ``ru_maxrss`` alone would not do: a process inherits it from the one that started it, and it never falls. Linux
     keeps a mark for each address space that can be put back; elsewhere the inherited one is all there is.

@@ -131,7 +131,7 @@ class Peer:
             them.
         dtype: of the features and the parameters.
         compiled: made by a compiler, whose own memory would be measured too.
-        no_cpu_backward: why only its forward can be timed on a CPU.
+        no_cpu_backward: why only its forward pass can be timed on a CPU.
         readout: gives one row per graph, not per node.
     """
 
@@ -154,7 +154,7 @@ class Peer:
         return self.build(setting).to(device=setting.device, dtype=self.dtype)
 
     def no_backward(self, device: str) -> str:
-        """Why only the forward can be timed, or nothing."""
+        """Why only the forward pass can be timed, or nothing."""
         return self.no_cpu_backward if device == "cpu" else ""
 
     def too_large(self, largest: int, graphs: int, setting: Setting) -> str:

@@ -68,13 +68,13 @@ def bench(
             ``zoo`` compares all its modules.
         peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
             those that suit the sweep.
-        sizes: numbers of nodes of that sweep.
+        sizes: numbers of nodes for the sweep over nodes.
         setting: width, slots, heads and device; the base that a sweep over slots varies.
         memory: also measure peak memory, each contestant in a process of its own.
         save: given the record so far after each shape, so that a kill loses nothing that was measured.
 
     Raises:
-        WrongResult: the ops do not meet the oracle; nothing was timed.
+        WrongResult: the ops differ from the oracle; nothing was timed.
     """
     sweep = _check_sweep(sweep)
     for name, number in (("threads", threads), ("repeats", repeats)):
@@ -163,7 +163,7 @@ def _machine(device: str, threads: int) -> str:
 
 
 def _processor() -> str:
-    """The processor's own name where the system tells it."""
+    """The name of the processor, where the system tells it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -159,5 +159,5 @@ class LinkExperiment(FiniteExperiment):
 
 @lru_cache(maxsize=8)
 def _remembered(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> LinkDataset:
-    # Few graphs are made sooner than processes are started.
+    # A few graphs are made faster than processes start.
     return cached(settings, split, num_graphs, seed, workers=cores() if num_graphs > 200 else 1)

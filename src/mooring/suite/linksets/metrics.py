@@ -17,7 +17,7 @@ CALIBRATION_BINS = 10
 
 @dataclass(frozen=True)
 class Agreement:
-    """Links found, links predicted and links there are, summed over graphs."""
+    """The links that were found, were predicted and exist, summed over graphs."""
 
     found: int
     predicted: int
@@ -44,10 +44,10 @@ def agreement(predicted: NDArray[np.bool_], actual: NDArray[np.bool_]) -> Agreem
 
 
 def best_threshold(probability: NDArray[np.floating], actual: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the threshold of highest F1, and that F1; the lowest of several.
+    """Return the threshold with the highest F1, the lowest if there are several, and that F1.
 
     Each model has its own, chosen on validation graphs: at a fixed 0.5 a model that is unsure everywhere would be
-    marked down twice, for being unsure and for staying silent.
+    penalised twice, for being unsure and for predicting nothing.
     """
     scores = [agreement(probability >= threshold, actual).f1 for threshold in THRESHOLDS]
     best = int(np.argmax(scores))

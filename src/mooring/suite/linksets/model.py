@@ -26,7 +26,7 @@ class NodeFeatures(nn.Module):
     sectors, half the reach away along the sector's middle. Where two points are near, their Fourier features are
     alike: a slot that gathers nodes around a place is found by the node whose sector looks there, through plain dot
     products. Without them an attention score would have to learn this trigonometry first. The gain comes in waves as
-    well, and these times the parity, because who competes is told by both and a score is linear in what it is given.
+    well, and these times the parity, because both decide who competes, and a score is linear in its input.
 
     Shapes: -> ``[nodes, out_channels]``.
     """
@@ -72,8 +72,8 @@ class PairDecoder(nn.Module):
         u_{ij} = \phi\bigl(W_{s(i,j)} h_i, e_{ij}\bigr), \qquad \ell_{ij} = \psi(u_{ij} + u_{ji}, u_{ij} \odot u_{ji})
 
     :math:`u_{ij}` is what node i thinks of j. A node has one vector for each of its sectors, :math:`W_s h_i`, and the
-    pair takes that of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` hold all that greedy
-    knows of one pair: weight, distance, both gains, and where in the sector j stands.
+    pair takes that of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` hold all that the greedy
+    solver knows of one pair: weight, distance, both gains, and where in the sector j stands.
 
     Args:
         channels: width of the node vectors.
@@ -112,7 +112,7 @@ def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
     )
 
 
-# The model whose size the others are given.
+# The model whose size the others are matched to.
 MATCHED = "anchored"
 
 
@@ -177,7 +177,7 @@ def matched_hidden(memory: str, spec: MemorySpec, hidden: int) -> int:
 
 
 def _memory_size(memory: str, spec: MemorySpec) -> int:
-    # Not zoo.size, which leaves the random state alone: records hold what these draws lead to.
+    # Not zoo.size, which restores the random state: the published records depend on these draws.
     module = zoo.build(memory, spec)
     return 0 if module is None else zoo.count(module)
 

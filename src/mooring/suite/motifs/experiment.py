@@ -85,9 +85,9 @@ PRESETS = {"tiny": TINY, "quick": QUICK, "full": FULL}
 
 
 def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
-    """A backbone that learned from single nodes which gadget has its root there; a pure function of both arguments.
+    """A backbone that has learned, node by node, which gadget has its root there; a pure function of both arguments.
 
-    The caller's random numbers stay as they were, so that readouts of one seed meet the same backbone.
+    The caller's random state is restored, so that all readouts of one seed get the same backbone.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -110,14 +110,14 @@ def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
 
 
 def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
-    """Roots and other nodes count alike, though roots are few."""
+    """Roots and other nodes have the same weight, though roots are few."""
     each = functional.cross_entropy(logits, batch.planted, reduction="none")
     roots = batch.planted > 0
     return each[roots].mean() + each[~roots].mean()
 
 
 class CensusExperiment(FiniteExperiment):
-    """Predict ``log(1 + count)`` of six rooted motifs; all models of a seed share graphs and first backbone."""
+    """Predict ``log(1 + count)`` of six rooted motifs; all models of a seed share graphs and initial backbone."""
 
     select = ("log_mae", "min")
     config: CensusConfig

@@ -24,7 +24,7 @@ class ReaderNet(nn.Module):
     The graph's own nodes write and only readers read, so a count can reach the head through the module alone.
 
     Args:
-        backbone: stays as it is.
+        backbone: not trained any further.
         channels, num_motifs: as in :class:`~mooring.suite.motifs.MotifNet`.
         memory: with the forward of :class:`~mooring.nn.SlotVirtualNode`; None leaves the readers as they are.
     """
@@ -51,7 +51,7 @@ class ReaderNet(nn.Module):
                 num_graphs=graphs,
             )
             readers = out[len(h) :]
-        # Each motif has its own row of the head, so that a module which tells all readers the same is not lost here.
+        # Each motif has its own row of the head, so a module that tells all readers the same thing can still answer.
         return torch.einsum("gmc,mc->gm", readers.unflatten(0, (graphs, motifs)), self.head.weight) + self.head.bias
 
 
@@ -79,8 +79,8 @@ class MotifLeaderboardExperiment(CensusExperiment):
     """The motif census for every module of the zoo, each with the parameters of the anchored one.
 
     :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
-    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) it stays as it is, the same for all modules of a seed:
-    what is compared is how they count.
+    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) it is frozen, and is the same for all modules of a
+    seed: what is compared is how they count.
     """
 
     name = "motifs-leaderboard"

@@ -15,7 +15,7 @@ def log_mae(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "g
 
 
 def log_r2(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:
-    """Share of the log-count's variance explained, per motif; 0 is the best constant, and below is worse than it."""
+    """Share of the log-count's variance explained, per motif; 0 is the best constant, and less is worse."""
     residual = (prediction - target).square().mean(dim=0)
     return 1 - residual / target.var(dim=0, unbiased=False)
 
@@ -50,7 +50,7 @@ def per_motif(
 def error_by_count(
     prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]
 ) -> dict[str, list[float]]:
-    """log-MAE at every true count that occurs, motifs taken together."""
+    """log-MAE at every true count that occurs, all motifs together."""
     counts = target.expm1().round().flatten()
     present, place = counts.unique(return_inverse=True)
     errors = (prediction - target).abs().flatten()

@@ -32,7 +32,7 @@ class GINBackbone(nn.Module):
         h_i \leftarrow \operatorname{LN}\bigl(h_i + \operatorname{MLP}((1 + \epsilon) h_i + \textstyle\sum_{j \sim i}
         h_j)\bigr)
 
-    Normalised by node: statistics over a batch would tell a node how large its graph and its batch mates are.
+    Normalised per node: statistics over a batch would tell a node how large its graph and its batch mates are.
 
     Paper: app:motifs ("An MPNN must recognize local rooted structure"); the paper does not name the MPNN. Sums over
     neighbours are needed, since the six motifs differ in their degrees.
@@ -41,7 +41,7 @@ class GINBackbone(nn.Module):
     def __init__(self, num_types: int, channels: int, layers: int) -> None:
         super().__init__()
         self.encoder = nn.Linear(num_types + 1, channels)
-        # Types tell motifs apart from nothing. Entering at full strength they drown the structure: a linear probe on
+        # Types say nothing about motifs. At full strength they would drown the structure: a linear probe on
         # the sums of an untrained backbone explains 45 % of the counts' variance with them and 90 % without.
         nn.init.normal_(self.encoder.weight[:, :num_types], std=TYPE_STD)
         self.convs = nn.ModuleList(GINConv(_mlp(channels), train_eps=True) for _ in range(layers))
@@ -55,7 +55,7 @@ class GINBackbone(nn.Module):
 
 
 class MotifNet(nn.Module):
-    """Backbone, readout (``memory``), linear head: what a readout does not express, no head can mend.
+    """Backbone, readout (``memory``), linear head: a linear head cannot make up for what a readout does not express.
 
     Args:
         backbone: node features -> node vectors.
@@ -81,7 +81,7 @@ def _mlp(channels: int) -> nn.Module:
 
 
 def lift(channels: int) -> nn.Module:
-    """What every readout may do to a node before it meets the others."""
+    """What every readout may do to a node before nodes are combined."""
     return nn.Sequential(nn.Linear(channels, 2 * channels), nn.SiLU(), nn.Linear(2 * channels, channels))
 
 
@@ -115,7 +115,7 @@ class Pool(nn.Module):
         channels: width of nodes and of the result.
         aggregate: aggregation of a graph's nodes.
         num_aggregates: how many vectors `aggregate` puts side by side.
-        hidden: width inside the MLP on the pooled vector; it evens out the parameters between readouts.
+        hidden: hidden width of the MLP on the pooled vector; it evens out the parameters between readouts.
         before: applied to every node's vector before pooling.
         after: applied to the pooled vector.
 
@@ -212,7 +212,7 @@ def _sum_log(spec: ReadoutSpec) -> nn.Module:
 
 
 def _pna(spec: ReadoutSpec) -> nn.Module:
-    # On a graph the scalers' degree is its number of nodes: of all readouts this one alone is told the graph's size.
+    # On a graph the scalers' degree is its number of nodes: this is the only readout that is told the graph's size.
     aggregate = DegreeScalerAggregation(
         ["mean", "max", "min", "std"], ["identity", "amplification", "attenuation"], spec.graph_sizes
     )
@@ -231,7 +231,7 @@ def _anchored(spec: ReadoutSpec) -> nn.Module:
         spec.slots,
         spec.heads,
         temperature=TEMPERATURE,
-        # Every slot sees all nodes of a graph: anchors start as heavy as these are together.
+        # Every slot sees all nodes of a graph, so anchors start with the weight of all of them.
         anchor_init=math.log(mean_size),
         mass_map="linear",
         content_dropout=0.5,

@@ -67,11 +67,11 @@ class RealExperiment(WarmedExperiment):
     def __init__(self, config: RealConfig, model: str, seed: int) -> None:
         check_model(model)
         if config.steps_per_epoch == 0:
-            # The record says how many there were.
+            # So that the record says how many there were.
             config = replace(config, steps_per_epoch=self.steps_of(config))
         super().__init__(config, model, seed)
         metric = self.metric
-        # What the class says is for those who ask before there is a set.
+        # The class attribute is for callers that have no set yet.
         self.select = (metric, "max" if metric in RISING else "min")  # type: ignore[misc]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Learning curves on real graphs, so that nobody is judged by a run that was still learning."""
+"""Learning curves on real graphs: they show whether a run was still learning at its end."""
 
 from __future__ import annotations
 

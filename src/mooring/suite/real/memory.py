@@ -32,7 +32,7 @@ class Nothing(nn.Module):
 
 
 def check_model(model: str) -> None:
-    """Raise ValueError for a model that there is not."""
+    """Raise ValueError for a model that does not exist."""
     if model not in TITLES:
         zoo.entry(model)
 

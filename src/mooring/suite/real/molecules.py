@@ -1,4 +1,4 @@
-"""Molecules and peptides as experiments: a number or a few per graph."""
+"""Molecules and peptides as experiments: one number or a few per graph."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GraphConfig(RealConfig):
         readout: as in :class:`mooring.models.Readout`; ``"slots"`` has the slots and heads of the memory.
         encoding: random-walk probabilities or Laplacian eigenvectors by PyG's transforms, or none.
         encoding_width: how many of them.
-        train_graphs: train on this many of the training graphs, evenly spaced; None on all.
+        train_graphs: train on this many of the training graphs, evenly spaced; None for all.
         evaluation_graphs: the same for the graphs of validation and of test.
     """
 

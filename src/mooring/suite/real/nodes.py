@@ -23,7 +23,7 @@ from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, score
 from mooring.suite.train.experiment import TrainConfig, register_experiment
 
-# Of these, Adjacency makes products; the others send a message along every edge.
+# Adjacency turns these into matrix products; the others send a message along every edge.
 MULTIPLIED = ("SAGEConv", "GCNConv")
 
 
@@ -54,7 +54,7 @@ class WholeGraph:
         return {"x": self.x, "edge_index": self.edges, "plan": self.plan}
 
     def to_data(self) -> Data:
-        """The graph as PyG's, for whoever draws it."""
+        """The graph as PyG's ``Data``, for drawing."""
         return Data(x=self.x, edge_index=self.edge_index, y=self.y)
 
 

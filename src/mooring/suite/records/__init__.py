@@ -1,4 +1,4 @@
-"""Records: what every training, check and measurement leaves behind, and all that tables and figures are made of."""
+"""Records: what every training, check and measurement writes, and what all tables and figures are made from."""
 
 from mooring.suite.records.reader import Records, load, read
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable

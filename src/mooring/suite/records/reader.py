@@ -17,7 +17,7 @@ from typing import Any
 
 from mooring.suite.records.record import KINDS, SCHEMA, Record, RecordError, printable
 
-# The largest record published so far has 0.3 MB.
+# The largest record published so far is 0.3 MB.
 LARGEST_FILE = 16 * 2**20
 LONGEST_TEXT = 100_000
 DEEPEST = 32
@@ -69,7 +69,7 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
 
     Args:
         sources: folders and files.
-        skip: leave out a file that is no usable record and say so in `notes`, instead of raising RecordError.
+        skip: leave out a file that is not a usable record and say so in `notes`, instead of raising RecordError.
     """
     kept: dict[tuple[Any, ...], Record] = {}
     notes: list[str] = []
@@ -93,7 +93,7 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
 
 
 def _read(path: Path, problem: str, here: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
-    """A record that is not among those `here`, or what is wrong with the file."""
+    """The record of a file, or what is wrong with it; one that is already `here` is wrong."""
     if problem:
         return RecordError(f"{path}: cannot be read ({problem}).", path)
     try:
@@ -110,7 +110,7 @@ def _read(path: Path, problem: str, here: Mapping[tuple[Any, ...], Record]) -> R
 
 
 def read(path: Path, remedy: str = "") -> Record:
-    """One record file, its schema, its kind and the fields that every record of the kind has checked.
+    """Read one record file and check its schema, its kind and the fields that every record of the kind has.
 
     Args:
         path: the file.
@@ -124,9 +124,9 @@ def read(path: Path, remedy: str = "") -> Record:
     if "schema" not in data or "kind" not in data:
         lacking = "schema" if "schema" not in data else "kind"
         raise RecordError(
-            f"{path}: field '{lacking}' is missing, so this is no record. Move it out of the folder.", path
+            f"{path}: field '{lacking}' is missing, so this is not a record. Move it out of the folder.", path
         )
-    # True equals 1 to Python, but is no version.
+    # True equals 1 in Python, but is not a version.
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise RecordError(
             f"{path}: schema {data['schema']!r:.80}, but this version reads {SCHEMA}. Write the record again.", path
@@ -139,7 +139,7 @@ def read(path: Path, remedy: str = "") -> Record:
 
 
 def _check(record: Record) -> None:
-    """Refuse a record whose frame is wrong; single numbers are checked where a table or figure needs them."""
+    """Refuse a record with the wrong structure; single numbers are checked where a table or figure needs them."""
     for key in ("versions", "parameters", "diagnostics"):
         if record.find(key) is not None:
             record.mapping(key)
@@ -185,14 +185,14 @@ def _check(record: Record) -> None:
 
 
 def _record_files(folder: Path) -> list[tuple[Path, str]]:
-    """The files below a folder that are named like records, and folders that cannot be looked into with the reason."""
+    """The files below a folder that are named like records, and the folders that cannot be read, with the reason."""
     found: list[tuple[Path, str]] = []
 
     def closed(error: OSError) -> None:
         found.append((Path(error.filename), error.strerror or str(error)))
 
     for name, inner, files in os.walk(folder, onerror=closed):
-        # A folder named like a record is no record, and is said not to be one.
+        # A folder may be named like a record; it is reported, not skipped.
         found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith(".json"))
         # A run keeps checkpoints and logs in a folder named like its record; nothing in there is a record.
         inner[:] = [part for part in inner if "-seed" not in part and not part.startswith((".", "_"))]
@@ -215,7 +215,7 @@ def _order(record: Record) -> tuple[str, ...]:
 
 
 def parse(path: Path) -> Any:
-    """The JSON value of a file; RecordError where it is unreadable, too large, no JSON, or ambiguous."""
+    """The JSON value of a file; RecordError where it is unreadable, too large, not JSON, or ambiguous."""
     text = _text(path)
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
@@ -231,10 +231,10 @@ def parse(path: Path) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        # Opening a pipe would wait for its writer, so the kind is looked at first.
+        # Opening a pipe would wait for its writer, so the kind of file is checked first.
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise RecordError(f"{path}: no regular file. Move it out of the folder.", path)
+            raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
@@ -243,7 +243,7 @@ def _text(path: Path) -> str:
         megabytes = max(found.st_size, len(content)) / 2**20
         limit = LARGEST_FILE // 2**20
         raise RecordError(
-            f"{path}: {megabytes:.0f} MB, a record has at most {limit} MB. Move it out of the folder.", path
+            f"{path}: {megabytes:.0f} MB, a record may have at most {limit} MB. Move it out of the folder.", path
         )
     try:
         return content.decode("utf-8")
@@ -261,14 +261,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(digits: str) -> int:
-    # Python itself refuses to read thousands of digits, with advice that is of no use here.
+    # Python itself refuses thousands of digits, with advice that does not help here.
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a number of {len(digits):,} digits")
     return int(digits)
 
 
 def _problem(value: Any) -> str:
-    """What makes the value unfit for any use, in a few words; nothing if it is fit."""
+    """What makes the value unusable, in a few words; nothing if it is usable."""
     waiting = [(value, "", 1)]
     while waiting:
         item, where, depth = waiting.pop()

@@ -1,4 +1,4 @@
-"""One record as a report reads it: every field by name, and refused by file and field where it is missing or wrong.
+"""One record as a report reads it: every field by name; an error names the file and the field that is missing or wrong.
 
 The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
 (what was tried at length) and `mutation` (faults planted to test the tests).
@@ -80,7 +80,7 @@ class Record:
             value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
             if value is _MISSING:
                 raise self.error(f"field '{'.'.join(keys)}' is missing.")
-        # bool is an int to Python, but a flag where a number belongs is a mistake in the record.
+        # To Python a bool is an int, but a flag in place of a number is a mistake in the record.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool and kind is not object):
             got = f"{type(value).__name__} {value!r}"
             raise self.error(f"field '{'.'.join(keys)}' is {got:.80}, expected {called}.")
@@ -103,7 +103,7 @@ class Record:
         return int(self.need(*keys, kind=int, called="a whole number"))
 
     def name(self, *keys: str) -> str:
-        """A text that names something: on one line, neither empty nor endless."""
+        """A text that names something: one line, neither empty nor too long."""
         value = self.text(*keys)
         if not value.strip() or not value.isprintable() or len(value) > LONGEST_NAME:
             raise self.error(
@@ -160,7 +160,7 @@ class Record:
         return value
 
     def error(self, problem: str) -> RecordError:
-        """What to raise for a problem with this record: it names the file and says how to write it again."""
+        """The error to raise for a problem with this record: it names the file and says how to write it again."""
         return RecordError(f"{self.path}: {problem} {self._remedy()}", self.path)
 
     @property

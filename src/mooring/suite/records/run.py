@@ -1,4 +1,4 @@
-"""Records as they are written: whole or not at all, with where they come from; and the record of one training."""
+"""Records as they are written: whole or not at all, with their provenance; and the record of one training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mooring.suite.records.record import SCHEMA, RecordError
 PACKAGES = ("mooring", "torch", "torch_geometric", "lightning", "numpy")
 
 CODE = (":/src/*.py", ":/experiments/*.py")
-# Git's way to say: everything but these.
+# In git's syntax: everything but these.
 NO_CODE = tuple(f":(top,exclude){pattern}" for pattern in ("results", "docs", "*.md"))
 
 
@@ -30,7 +30,7 @@ def to_text(content: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a record with where it comes from, whole or not at all."""
+    """Write a record with its provenance, whole or not at all."""
     origin = {"versions": versions() | content.get("versions", {}), "git_commit": git_commit()}
     write_atomic(path, to_text({**content, **origin}))
 
@@ -46,17 +46,17 @@ def versions() -> dict[str, str]:
 def git_commit() -> str:
     """Return the commit of this code, with ``-dirty`` if the code differs from it; ``unknown`` outside a clone.
 
-    What cannot change a number does not count: records, or every record but the first of a batch would be dirty, and
-    prose. A module that was never added does.
+    Files that cannot change a number do not count: neither prose nor records, or every record of a batch but the first
+    would be dirty. A module that was never added to git does count.
     """
     folder = Path(__file__).parent
-    # Asked first because an installed copy may lie inside a clone of something else.
+    # Checked first because an installed copy may be inside a clone of something else.
     if not _git(folder, "ls-files", Path(__file__).name):
         return "unknown"
     commit = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/", *NO_CODE)
     added = _git(folder, "ls-files", "--others", "--exclude-standard", "--", *CODE)
-    # Git that gives no answer has not said that nothing changed.
+    # If git gives no answer, something may have changed.
     if not commit or changed is None or added is None:
         return "unknown"
     return f"{commit}-dirty" if changed or added else commit
@@ -64,7 +64,7 @@ def git_commit() -> str:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one run was and what it gave.
+    """One run: what was run and what came out.
 
     Args:
         metrics: ``best`` (the selected epoch's row), ``final`` (``Experiment.finish``) and ``epochs`` (all rows).
@@ -126,9 +126,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def record_path(out: Path, task: str, preset: str, model: str, seed: int) -> Path:
-    """Return where a run's record lies; its working state is in the folder of the same name without ``.json``.
+    """Return where a run's record is; its working state is in the folder of the same name without ``.json``.
 
-    A model's name may be an import name, whose colon no Windows file may have:
+    A model's name may be an import name, whose colon Windows does not allow in a file name:
 
     >>> record_path(Path("runs"), "two-radius", "tiny", "my_vn:counted_mean", 0).name
     'my_vn@counted_mean-seed0.json'
@@ -146,7 +146,7 @@ def _version(package: str) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says, None where it fails. It takes no locks: many runs ask at the same time."""
+    """What git prints, or None if it fails. It takes no locks: many runs ask at the same time."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)

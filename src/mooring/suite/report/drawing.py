@@ -1,7 +1,7 @@
 """How every figure looks: one size scale, one palette, labels beside the lines they name.
 
 Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
-drawing is black on white, white on black, and black on paper.
+drawing is black on white on screen and on paper, and white on black.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Picture:
 
     @property
     def slug(self) -> str:
-        """The name as part of a link or a file: a preset or a bench record has a say in it, and may hold a path."""
+        """The name as part of a link or file name: a preset or bench record is part of it, and may hold a path."""
         return re.sub(r"[^\w,=+-]+", "-", self.name)
 
     def svgs(self) -> list[str]:
@@ -109,7 +109,7 @@ class Panels:
     """What a figure's function returns: its panels, and what its caption in `captions.ini` is filled with.
 
     Args:
-        panels: the drawings; none at all is no figure.
+        panels: the drawings; without any there is no figure.
         words: what stands for the names in braces of the caption, beside the options.
     """
 
@@ -169,13 +169,13 @@ def colours(models: Iterable[str]) -> dict[str, str]:
 
 
 def inked(groups: Sequence[Group], *keys: str) -> list[tuple[Group, str]]:
-    """The groups whose runs have a field, each with its colour, which does not depend on who has it."""
+    """The groups whose runs have a field, each with its colour, which does not depend on the field."""
     inks = colours(group.model for group in groups)
     return [(group, inks[group.model]) for group in groups if not keys or group.has(*keys)]
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where few powers would be in sight."""
+    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where few powers would be visible."""
     decades = math.log10(high / low)
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=7))
     axis.set_minor_locator(NullLocator())
@@ -188,7 +188,7 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float 
 
     Args:
         axes: drawn axes with their final limits; heights are in their data coordinates.
-        gap: least distance of two labels in points.
+        gap: least distance between two labels, in points.
     """
     height = axes.get_window_extent().height * 72 / axes.figure.dpi
     to_points = axes.transData + axes.transAxes.inverted()

@@ -16,7 +16,7 @@ from typing import Any
 from mooring.suite.records import Record, Records
 from mooring.table import ABSENT
 
-# A setting that is a whole object would fill the row it is to name.
+# A setting that is a whole object would be longer than the row that it names.
 LONGEST = 80
 
 # Names and order, weakest first as in the paper, of models whose records carry no title and no place of their own.
@@ -85,7 +85,7 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
 
 
 def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -> Estimate:
-    """Interval of first - second over the seeds both have; pairing removes what the seed does to both alike.
+    """Interval of first - second over the seeds both have; pairing removes what the seed does to both.
 
     >>> paired_difference({0: 3.0, 1: 5.0}, {0: 1.0, 1: 3.0, 2: 9.0})
     Estimate(mean=2.0, half_width=0.0, count=2)
@@ -140,7 +140,7 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
 
     Args:
         runs: run records of one task and preset.
-        apart: configuration fields that a figure puts on an axis: they part groups but are not named in the variant.
+        apart: configuration fields that a figure puts on an axis: they separate groups but are not in the variant.
     """
     runs = list(runs)
     usual = {name: _most_common([run.mapping("config") for run in runs], name) for name in _names(runs)}
@@ -239,7 +239,7 @@ def plain(value: float | None, digits: int = 3) -> str:
 
 
 def t_quantile(probability: float, freedom: int) -> float:
-    """The value Student's t with `freedom` degrees stays below with this probability (above one half).
+    """The quantile of Student's t with `freedom` degrees of freedom at this probability, which is at least one half.
 
     >>> round(t_quantile(0.975, 4), 4)
     2.7764

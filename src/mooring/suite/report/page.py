@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report was made of: where it lies, the chapters it has and lacks, and the tables for the terminal."""
+    """What a report was made of: its file, the chapters it has and lacks, and the tables for the terminal."""
 
     path: Path
     num_records: int
@@ -32,7 +32,7 @@ class Summary:
 
 
 def build_report(sources: Sequence[Path], out: Path) -> Summary:
-    """Write the page of all records under `sources` to `out`; what is no usable record is left out and named.
+    """Write the page of all records under `sources` to `out`; files that are not usable records are left out and named.
 
     Args:
         sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
@@ -106,9 +106,9 @@ def provenance(records: Records) -> Table:
 
 
 def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[T, dict[Record, str]]:
-    """What `make` makes of the records, without those it cannot be made of, and of each of those why.
+    """What `make` makes of the records without those that break it, and for each of those the reason.
 
-    A RecordError names its file. For any other error the record is searched for: the first one with which it occurs.
+    A RecordError names its file. For any other error the first record with which it occurs is searched for.
 
     Args:
         make: a pure function of records that succeeds on none at all; an error on none is raised.
@@ -119,7 +119,7 @@ def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[
     while True:
         try:
             return make(records), refused
-        # A record can break a drawing in more ways than can be listed, and none may cost the reader the page.
+        # A record can break a drawing in more ways than can be listed, and none may cost the reader the whole page.
         except Exception as error:
             culprit, reason = _culprit(make, records, error)
             said = str(reason) if isinstance(reason, RecordError) else f"{culprit.path}: {_described(reason)}."

@@ -1,4 +1,4 @@
-"""What may stand in public: documents whose tables say what the records say, records that can be made again.
+"""What may be published: documents whose tables say what the records say, and records that can be made again.
 
 In a document a block between two comments is generated; everything else in the file is left alone:
 
@@ -149,6 +149,6 @@ def _options(text: str) -> dict[str, str]:
     for word in text.split():
         key, sign, value = word.partition("=")
         if not sign or not value:
-            raise ValueError(f"'{word}' is no option. Write it as name=value.")
+            raise ValueError(f"'{word}' is not an option. Write it as name=value.")
         options[key] = value
     return options

@@ -88,7 +88,7 @@ class Entry:
         kind: table or figure.
         name: what documents and `captions.ini` call it.
         build: the registered function, of records and options.
-        finish: makes a table or picture of what `build` returns, None of nothing.
+        finish: makes a table or picture of what `build` returns; None if that is empty.
         task: the task whose runs it needs, if any.
         record: the kind of record it needs, if it is not made of runs.
         each: the options it is shown with on the page; every preset of the task if there is an option of this name.
@@ -117,7 +117,7 @@ class Entry:
         return self.finish(self, self.build(records, **options), options)
 
     def shown(self, records: Records) -> list[dict[str, str]]:
-        """The options of each time it stands on the page."""
+        """The options with which it is shown on the page, one set for each time."""
         if self.each is not None:
             return self.each(records)
         if self.options.get("preset"):
@@ -127,7 +127,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter of a page as made of records."""
+    """A chapter of a page, made from records."""
 
     name: str
     title: str
@@ -145,9 +145,9 @@ class Chapter:
 
     Args:
         name: what links call it.
-        title, lead: its heading and what stands below it.
+        title, lead: its heading and the sentence below it.
         command: the command that writes its records.
-        needs: a task, or a kind of record; without records of it nothing is made, nor its code imported.
+        needs: a task, or a kind of record; without such records nothing is made and its code is not imported.
         shows: its blocks.
     """
 
@@ -175,7 +175,7 @@ class Chapter:
             for options in every
             for entry in together
         ]
-        # Tables first: a record that fits none of them is then refused before anything is drawn.
+        # Tables first, so that a bad record is refused before anything is drawn.
         made = {
             place: places[place][0].make(records, places[place][1])
             for kind in ("table", "figure")

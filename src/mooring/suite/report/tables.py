@@ -21,7 +21,7 @@ VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mat
 ZOO = "zoo."
 # Measurements whose verdict is a phrase of numbers and needs a wide column.
 PHRASES = ("numeric_range", "dtypes", "cost_growth")
-# Fields of a soak record: what was tried, how often, and each thing that may not happen with its count.
+# Fields of a soak record: what was tried, how often, and each thing that must not happen, with its count.
 TRIED = (
     (
         "generated inputs",
@@ -199,7 +199,7 @@ def bench(records: Records, name: str) -> Rows:
 
 @table("soak", record="soak")
 def soak(records: Records) -> Rows:
-    """One row for each thing that may not happen: how often it was tried, and how often it happened."""
+    """One row for each thing that must not happen: how often it was tried, and how often it happened."""
     record = records.kind("soak")[-1]
     rows: list[tuple[str, ...]] = []
     alarms = set()
@@ -236,7 +236,7 @@ def _matrix(cards: dict[str, dict[str, Record]], *, phrases: bool) -> Rows:
                 cells.append(ABSENT)
                 continue
             verdict = card[measurement].text("verdict")
-            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix has not.
+            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix does not.
             cells.append(verdict if phrases else re.split(r"[:;]| \(", verdict)[0])
             if card[measurement].find("broken"):
                 alarms.add((place, column))

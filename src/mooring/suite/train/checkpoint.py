@@ -1,6 +1,6 @@
 """Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code.
 
-Beside them lie the curves so far as ``history.csv``, for looking at while a run trains.
+Beside them is ``history.csv``, the curves so far, to look at while a run trains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = dict[str, Tensor]
 
 @dataclass
 class Checkpoint:
-    """Everything a run needs to go on: its state after `epochs_done` epochs.
+    """Everything a run needs to resume: its state after `epochs_done` epochs.
 
     Args:
         weights, best_weights: state dicts of the network now and at the selected epoch.
@@ -56,7 +56,7 @@ class CheckpointStore:
     """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
 
     Args:
-        folder: where the files lie.
+        folder: where the files are.
         identity: the run's; a checkpoint of another one is refused.
     """
 
@@ -65,7 +65,7 @@ class CheckpointStore:
         self.identity = identity
 
     def paths(self) -> list[Path]:
-        """Return the files there are, newest first."""
+        """Return the files, newest first."""
         return sorted(self.folder.glob("epoch-*.safetensors"), reverse=True)
 
     def save(self, checkpoint: Checkpoint) -> Path:
@@ -161,7 +161,7 @@ def _split(tensors: Tensors) -> dict[str, Tensors]:
 
 
 def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
-    """Why a run could not go on from these, or nothing. A checksum says that nobody changed them, not that they fit."""
+    """Why a run could not resume from these, or nothing. A checksum says that they are unchanged, not that they fit."""
     kinds = {"config": dict, "epochs_done": int, "selected_epoch": int, "wall_seconds": float, "history": list}
     if not isinstance(facts, dict) or facts.keys() != {*kinds, "done"}:
         return f"its header has other fields than {', '.join([*kinds, 'done'])}"
@@ -179,7 +179,7 @@ def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
         return f"selected_epoch is {selected}, with {epochs} epochs done"
     if not 0 <= seconds < math.inf:
         return f"wall_seconds is {seconds}"
-    # The config counts only if it says; whether it is the run's own is asked later.
+    # Only if the config says how many; whether it is the run's own is checked later.
     most = facts["config"].get("epochs")
     if isinstance(most, int) and (epochs > most or (epochs == most and not facts["done"])):
         return f"epochs_done is {epochs} of {most}, and done is {facts['done']}"
@@ -193,7 +193,7 @@ def _history_fault(history: list[Any], epochs: int) -> str:
         if not isinstance(row, dict) or row.get("epoch") != epoch:
             return f"row {epoch} of its history is not of epoch {epoch}"
         for name, value in row.items():
-            # A metric may be nan; it may not be a word.
+            # A metric may be nan, but not a word.
             if not isinstance(value, (int, float)) or isinstance(value, bool):
                 return f"{name} of epoch {epoch} is {value!r:.80}, not a number"
     return ""

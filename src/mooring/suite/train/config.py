@@ -40,7 +40,7 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     Args:
         cls: a dataclass.
         mapping: field name to value, e.g. read from JSON or from the command line.
-        where: who asks, for messages, e.g. ``two-radius 'quick'``.
+        where: name of the caller, for messages, e.g. ``two-radius 'quick'``.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Example:
@@ -118,15 +118,15 @@ class Identity:
 
     Args:
         config: the run's config, as JSON stores it.
-        defaults: what a field counts as that a file does not have: options are added to configs, and what was made
-            before is what their defaults would have made.
+        defaults: the value of a field that a file does not have: options are added to configs, and older files
+            were made as if with the defaults.
     """
 
     config: Mapping[str, Any]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def require(self, have: Mapping[str, Any], path: Path, remove: Path) -> None:
-        """Refuse to go on from a file that was made with the config `have`, unless it is the run's own."""
+        """Refuse to resume from a file that was made with the config `have`, unless it is the run's own."""
         have = {**self.defaults, **have}
         name = differing_field(self.config, have)
         if name is not None:
@@ -138,7 +138,7 @@ class Identity:
 
 
 def _made(make: Callable[[], Config], where: str) -> Config:
-    """Make the config; what its own checks refuse is refused in the name of who asks."""
+    """Make the config; an error of its own checks is raised in the name of the caller."""
     try:
         return make()
     except OutOfRange as error:
@@ -186,7 +186,7 @@ def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """A field as JSON and the command line know it: its type, its default (or ``MISSING``), and the part it is of."""
+    """A field as JSON and the command line know it: its type, its default (or ``MISSING``), and its part."""
 
     kind: Any
     default: Any
@@ -204,7 +204,7 @@ def leaves(cls: type) -> Mapping[str, Leaf]:
     hidden = getattr(cls, "HIDDEN", ())
     unknown = [name for name in hidden if not any(name in leaves(kind) for kind, _ in parts.values())]
     if unknown:
-        raise TypeError(f"{cls.__name__}: HIDDEN has {unknown[0]!r}, which is a field of no part. Delete it there.")
+        raise TypeError(f"{cls.__name__}: HIDDEN has {unknown[0]!r}, which no part has as a field. Delete it there.")
     found: dict[str, Leaf] = {}
     for name, (kind, default) in _fields(cls).items():
         if name not in parts:
@@ -259,7 +259,7 @@ def _coerce(value: Any, kind: Any) -> Any:
         return _named(value.lower(), {"true": True, "false": False})
     if isinstance(value, str) and kind in (int, float):
         return kind(value)
-    # To Python True is an int, and no config means it so.
+    # To Python True is an int, but no config means it that way.
     if isinstance(value, bool) and kind is not bool:
         raise TypeError
     if isinstance(value, int) and kind is float:

@@ -1,4 +1,4 @@
-"""Many runs at once: which to start, when, and what to say about them. Where they run is the engine's business.
+"""Many runs at once: which to start, when, and what to report. Where they run is up to the engine.
 
 The local engine is here: one process per run, one thread each (:mod:`mooring.suite.train.worker`).
 """
@@ -21,7 +21,7 @@ from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progre
 POLL_SECONDS = 0.2
 ENGINES = ("local", "ray")
 LOG_LINES = 15
-# Begins the line of a worker's log that says why it failed; what comes before is for whoever opens the log.
+# Begins the line of a worker's log that says why it failed; the lines before it are details.
 FAILED = "failed: "
 
 
@@ -47,7 +47,7 @@ class Job(Protocol):
     """A run under way."""
 
     def poll(self) -> str | None:
-        """None while it runs, "" once it has succeeded, otherwise the reason of the failure."""
+        """None while it runs, "" once it has succeeded, otherwise the reason for the failure."""
 
     def kill(self) -> None:
         """End it now; its checkpoint stays."""
@@ -68,8 +68,8 @@ def run_many(
 ) -> list[RunRecord]:
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
-    All requests are checked before the first is started. Finished runs are not run again and killed ones go on, so the
-    same call after an interruption does what is left.
+    All requests are checked before the first is started. Finished runs are not run again and killed ones resume, so the
+    same call after an interruption does the rest.
 
     Args:
         requests: what to run.
@@ -119,7 +119,7 @@ def _run_all(
         while waiting or running:
             while waiting and (not running or _room(runs, running, waiting[0], capacity)):
                 index = waiting.pop(0)
-                # Left by an earlier start, and stale until the worker is up.
+                # Left by an earlier start, and out of date until the worker is up.
                 (runs[index].folder / PROGRESS_FILE).unlink(missing_ok=True)
                 running[index] = engine.start(runs[index])
                 view.started(index)
@@ -221,7 +221,7 @@ class LocalJob:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return this process's environment with one thread, and its import path, so that a worker finds what we find."""
+    """Return this process's environment with one thread, and its import path, so that a worker imports what we do."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
 

@@ -18,9 +18,9 @@ RETRIES = 5
 class RayEngine:
     """Starts :func:`mooring.suite.train.run.run_one` as remote tasks.
 
-    Joins the cluster that is running or starts one on this machine. Checkpoints lie under the request's `out`: with
-    several machines it must be a folder they share, for a task that moves to another machine to resume there; live
-    progress is seen through the same folder.
+    Joins the cluster that is running or starts one on this machine. Checkpoints are under the request's `out`: with
+    several machines it must be a folder they share, so that a task that moves to another machine can resume there; live
+    progress goes through the same folder.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One trainable question, as the trainer sees it, and the registry of the questions there are."""
+"""An experiment as the trainer sees it, and the registry of all experiments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TrainConfig:
     """What every run has; each task subclasses it and adds its own fields, or parts that have them.
 
     Args:
-        epochs: number of epochs at most (:meth:`Experiment.should_stop` may end earlier).
+        epochs: largest number of epochs (:meth:`Experiment.should_stop` may end a run earlier).
         steps_per_epoch: optimizer steps between two evaluations.
         learning_rate: AdamW's learning rate.
         memory_lr_scale: factor on it for the parameters under ``net.memory``.
@@ -108,13 +108,13 @@ class Experiment(ABC):
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, TrainConfig]]
-    #: The preset of a run that names none; the first one where there is none of this name.
+    #: The preset of a run that names none; if there is no such preset, the first one.
     default_preset: ClassVar[str] = "quick"
     #: Default models of a run, in table order.
     models: ClassVar[tuple[str, ...]]
     #: Metric of :meth:`evaluate` by which the weights are selected, and its better direction.
     select: ClassVar[tuple[str, Literal["max", "min"]]]
-    #: Packages a run imports beyond the library's own dependencies, each with what to install for it.
+    #: Packages that a run needs beyond the library's own dependencies, each with what to install for it.
     requires: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: Any, model: str, seed: int) -> None:
@@ -129,7 +129,7 @@ class Experiment(ABC):
 
     @classmethod
     def check_requirements(cls) -> None:
-        """Raise ImportError with the line to type if something that a run needs is not installed."""
+        """Raise ImportError with the command to type if a package that a run needs is not installed."""
         missing = [package for package in cls.requires if importlib.util.find_spec(package) is None]
         if missing:
             wanted = " ".join(f"'{cls.requires[package]}'" for package in missing)
@@ -142,7 +142,7 @@ class Experiment(ABC):
         return
 
     def describe(self) -> dict[str, Any]:
-        """Return what a record tells tables of the model: its ``title`` there, and its ``order`` among the others."""
+        """Return what a record tells tables about the model: its ``title``, and its ``order`` among the others."""
         order = self.models.index(self.model) if self.model in self.models else len(self.models)
         return {"title": self.model, "order": order}
 
@@ -224,7 +224,7 @@ def register_experiment(cls: ExperimentType) -> ExperimentType:
 
 
 def get_experiment(task: str) -> type[Experiment]:
-    """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for one's own."""
+    """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for your own."""
     if ":" in task:
         return _own_experiment(task)
     if task not in EXPERIMENTS:
@@ -248,14 +248,14 @@ def list_experiments() -> dict[str, type[Experiment]]:
 def _own_experiment(task: str) -> type[Experiment]:
     found = import_object(task, "task")
     if not isinstance(found, type) or not issubclass(found, Experiment):
-        raise ValueError(f"task: {task} is no class derived from mooring.suite.train.Experiment.")
+        raise ValueError(f"task: {task} is not a class derived from mooring.suite.train.Experiment.")
     return found
 
 
 def _task_modules(wanted: str = "") -> dict[str, str]:
     """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
 
-    The folder that a wanted task is named after comes first, and nothing after the folder that has it.
+    The folder that a wanted task is named after is looked at first, and no folder after the one that has it.
     """
     found: dict[str, str] = {}
     suite = importlib.import_module("mooring.suite")

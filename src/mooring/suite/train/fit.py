@@ -35,7 +35,7 @@ def fit(
     monitor: Monitor,
     devices: int = 1,
 ) -> None:
-    """Train `net` from `state` on; the outcome is the newest checkpoint of `store`, whose `done` is then set.
+    """Train `net` from `state` onwards; the result is the newest checkpoint of `store`, whose `done` is then set.
 
     With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged.
     """
@@ -61,11 +61,11 @@ def fit(
 
 
 class NonFiniteLoss(ArithmeticError):
-    """Training met a loss or gradient that is nan or infinite."""
+    """A loss or gradient became nan or infinite in training."""
 
 
 class TrainingModule(lightning.LightningModule):
-    """Trains one experiment from `first_epoch` on.
+    """Trains one experiment from `first_epoch` onwards.
 
     Nothing here outlives an epoch except weights and optimizer state: the learning rate is set anew at each step and
     the global random state at each epoch, so a run that resumes at an epoch repeats the uninterrupted one exactly.
@@ -73,8 +73,8 @@ class TrainingModule(lightning.LightningModule):
     Args:
         experiment: what to train.
         net: its network.
-        first_epoch: where to go on; Lightning itself always counts from 0.
-        optimizer_state: tensors of :func:`optimizer_tensors` to go on with.
+        first_epoch: where to resume; Lightning itself always counts from 0.
+        optimizer_state: tensors of :func:`optimizer_tensors` to resume with.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class TrainingModule(lightning.LightningModule):
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         clip = self.experiment.config.clip_norm
-        # With no clipping the norm is still taken: one bad gradient would poison the weights of the next checkpoint.
+        # Without clipping the norm is still computed: one bad gradient would spoil the weights of the next checkpoint.
         norm = float(nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip))
         if not math.isfinite(norm):
             raise NonFiniteLoss(self._where(f"the gradient norm is {norm}", self.trainer.fit_loop.batch_idx))
@@ -233,7 +233,7 @@ def improves(experiment: Experiment, row: dict[str, float], best: dict[str, floa
 
 @contextlib.contextmanager
 def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
-    """Eval mode, no gradients, and a random state of its own, so that evaluating changes nothing in training."""
+    """Eval mode, no gradients, and a random state of its own, so that evaluation does not affect training."""
     training = net.training
     net.eval()
     try:
@@ -256,7 +256,7 @@ def derive_seed(*parts: int | str) -> int:
 def seed_torch(seed: int) -> None:
     """Seed the generator that stochastic layers draw from on the CPU.
 
-    ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is absent.
+    ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is missing.
     """
     torch.default_generator.manual_seed(seed)
 
@@ -267,7 +267,7 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _die_with_launcher() -> None:
-    """End this rank when the process that launched it is killed, or it would train on beside the resumed run."""
+    """End this rank when the process that launched it is killed, or it would keep training beside the resumed run."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     launcher.join()

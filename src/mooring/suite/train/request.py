@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Generators of every library take a seed of 32 bits.
+# The generators of all libraries take seeds of 32 bits.
 LARGEST_SEED = 2**32 - 1
-# More runs than anyone means; a list of them would fill the memory first.
+# More runs than anyone can mean; a list of them would fill the memory first.
 MOST_SEEDS = 10_000
 
 
@@ -25,7 +25,7 @@ class RunRequest:
         overrides: config fields to change, as values or as text (:func:`mooring.suite.train.parse_overrides`).
         out: folder of the records.
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
-            averaged, so k devices mean a batch k times as large, and another run than one device.
+            averaged, so k devices mean a batch k times as large, and a different run.
     """
 
     task: str

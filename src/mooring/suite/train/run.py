@@ -1,4 +1,4 @@
-"""One run from request to record, resumable at any moment."""
+"""One run, from request to record; it can be resumed at any moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
 from mooring.suite.train.request import RunRequest
 from mooring.suite.train.view import Monitor
 
-# Long enough for a killed predecessor to let go, short enough not to look like a hang.
+# Long enough for a killed predecessor to release the lock, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
 
 
@@ -55,7 +55,7 @@ class Run:
 
 
 def resolve(request: RunRequest) -> Run:
-    """Look up what a request names, and refuse a preset, a change or a model that there is not."""
+    """Look up what a request names, and refuse a preset, a field or a model that does not exist."""
     cls = get_experiment(request.task)
     if request.preset not in cls.presets:
         meant = suggest(request.preset, cls.presets, f"the presets are {', '.join(cls.presets)}.")
@@ -78,15 +78,15 @@ def _plain(value: Any) -> str:
 
 
 def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
-    """Train, select, evaluate and write the record; go on where a killed run of the same request stopped.
+    """Train, select, evaluate and write the record; resume where a killed run of the same request stopped.
 
     A finished run is not run again. The record does not depend on how often the run was killed, except for
     `wall_seconds` and the provenance of the process that finished it. The caller's random state and number of threads
-    are left as they were; training uses one thread, because sums over several depend on their number.
+    are restored; training uses one thread, because the rounding of sums depends on the number of threads.
 
     Args:
         request: what to run.
-        monitor: hears of finished epochs and of corrupt checkpoints; by default the latter become warnings.
+        monitor: told of finished epochs and of corrupt checkpoints; by default the latter become warnings.
     """
     run = resolve(request)
     with _only_one(run), _one_thread(), torch.random.fork_rng(devices=[]):
@@ -134,7 +134,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         **experiment.describe(),
     )
     record.write(run.record_path)
-    # Returned as it reads from disk, so that a caller sees the same whether the run is new or finished long ago.
+    # Read back from disk, so that a caller sees the same whether the run is new or was finished long ago.
     return RunRecord.read(run.record_path)
 
 
@@ -151,7 +151,7 @@ def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
 
 @contextlib.contextmanager
 def _only_one(run: Run) -> Iterator[None]:
-    """Hold the run's lock, which the system lets go when the process dies."""
+    """Hold the run's lock, which the system releases when the process dies."""
     run.folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(run.folder / "lock", timeout=LOCK_SECONDS)
     try:

@@ -67,7 +67,7 @@ class FiniteExperiment(WarmedExperiment):
 
 
 def shuffled(numbers: NDArray[np.int64], batch_size: int, seed: int, epoch: int, step: int) -> NDArray[np.int64]:
-    """Return those of the numbers that a step takes; every epoch has an order of its own."""
+    """Return the numbers that a step takes; every epoch has its own order."""
     order = np.random.default_rng((seed, epoch)).permutation(numbers)
     # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
     first = step * batch_size % len(numbers)
@@ -82,7 +82,7 @@ def warmup_then_cosine(epoch: int, step: int, *, epochs: int, steps_per_epoch: i
     """
     done = epoch + step / steps_per_epoch
     if done < warmup_epochs:
-        # From the first step on above zero, so that it is not wasted.
+        # Above zero from the first step, so that it is not wasted.
         return (done + 1 / steps_per_epoch) / (warmup_epochs + 1 / steps_per_epoch)
     share = (done - warmup_epochs) / max(epochs - warmup_epochs, 1e-9)
     return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))

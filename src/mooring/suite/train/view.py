@@ -1,7 +1,7 @@
-"""Where a run is, and how that reaches the user.
+"""How far a run is, and how the user gets to see it.
 
-A run tells a monitor. In a process of its own that is a small file, written atomically, which the parent reads and
-shows: one live line per run on a terminal, plain lines elsewhere.
+A run reports to a monitor. In a process of its own that is a small file, written atomically, which the parent reads
+and shows: one live line per run on a terminal, plain lines elsewhere.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is.
+    """How far a run is.
 
     Args:
-        epochs_done, epochs: finished epochs, and how many there are at most.
+        epochs_done, epochs: finished epochs, and the largest number of them.
         metrics: the last epoch's row.
         seconds_left: estimate until the last epoch; None before the first is finished.
         notes: what the user should know, e.g. a corrupt checkpoint.
@@ -49,7 +49,7 @@ class Progress:
 
 
 class Monitor:
-    """Hears what a run reports; this one turns notes into warnings and ignores the rest."""
+    """Receives what a run reports; this one turns notes into warnings and ignores the rest."""
 
     def note(self, text: str) -> None:
         """Something the user should know."""
@@ -86,7 +86,7 @@ class ProgressFile(Monitor):
 
 
 def read_progress(path: Path) -> Progress | None:
-    """Return what the file says; None while there is none."""
+    """Return what the file says; None while it does not exist."""
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -112,11 +112,11 @@ class View:
         pass
 
     def started(self, index: int) -> None:
-        """The run has a process; it may take seconds to its first epoch."""
+        """The run has a process; its first epoch may take seconds to come."""
         self.status[index] = "running"
 
     def progress(self, index: int, progress: Progress) -> None:
-        """The run is at `progress`, which may be what it was last time."""
+        """The run is at `progress`, which may be the same as last time."""
         for note in progress.notes:
             if (index, note) not in self.noted:
                 self.noted.add((index, note))
@@ -141,11 +141,11 @@ class View:
         """Called a few times a second."""
 
     def say(self, text: str) -> None:
-        """Print a line of its own; no markup, no cutting, because it may hold paths and tracebacks."""
+        """Print a line of its own, without markup or cuts, because it may hold paths and tracebacks."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def metrics(self, index: int) -> str:
-        """Return the metric of selection and the first others, losses left out."""
+        """Return the metric of selection and the first of the others, without losses."""
         progress = self.latest[index]
         if progress is None:
             return ""

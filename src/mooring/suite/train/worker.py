@@ -15,7 +15,7 @@ from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 
 def main(arguments: list[str]) -> int:
-    """Run the request; 0 when its record is written, 1 with the reason as the last words on stderr otherwise."""
+    """Run the request; 0 when its record is written, otherwise 1, with the reason as the last words on stderr."""
     request = RunRequest.from_json(arguments[0])
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
@@ -32,9 +32,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    # The parent holds the other end of stdin and never writes: it ends when the parent does, even by SIGKILL. Without
-    # this, orphans would go on training beside the workers of the next start.
-    # Read without Python's buffer, whose lock a thread that waits in it would keep beyond the interpreter's end.
+    # The parent holds the other end of stdin and never writes: stdin ends when the parent does, even by SIGKILL.
+    # Without this, orphans would keep training beside the workers of the next start.
+    # Read without Python's buffer: a thread that waits in it would hold its lock when the interpreter shuts down.
     os.read(0, 1)
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""Two-Radius as trainable experiments: ``two-radius`` and, after a dash, its kin."""
+"""Two-Radius as trainable experiments: ``two-radius`` and its variants, named after a dash."""
 
 from mooring.suite import late
 

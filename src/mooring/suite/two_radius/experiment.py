@@ -61,7 +61,7 @@ class TwoRadiusConfig(MemoryConfig):
 
 
 PAPER = TwoRadiusConfig()
-# The pattern of the paper's table in minutes: larger steps that shrink to nothing, and counts asked for early.
+# The pattern of the paper's table in minutes: larger steps that shrink to nothing, and a count loss that starts early.
 QUICK = PAPER.but(epochs=30, learning_rate=3e-4, memory_lr_scale=5.0, final_lr_scale=0.02).but(
     assignments=16, count_warmup=2, count_ramp=2
 )
@@ -160,11 +160,11 @@ class TwoRadiusExperiment(MemoryExperiment):
         return mean_scores(self.answers(net, "validation", epoch, self.config.validation_batches))
 
     def should_stop(self, history: list[dict[str, float]]) -> bool:
-        """At a validation without a mistake: ties keep the earlier epoch, so no later one could be selected."""
+        """Stop at a validation without a mistake: ties keep the earlier epoch, so no later one could be selected."""
         return history[-1]["both"] >= 1.0
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
-        """Accuracies on fresh data that had no say in the selection, and the diagnostics of ``app:protocol``."""
+        """Accuracies on fresh data that selection did not use, and the diagnostics of ``app:protocol``."""
         pairs = list(self.answers(net, "test", 0, TEST_FACTOR * self.config.validation_batches))
         assignment = replace(self.task, rendering="full").batch(1, stream(self.seed, "diagnostic"))
         return mean_scores(pairs), diagnose(net, assignment, pairs)
@@ -182,7 +182,7 @@ class PermutationConfig(MemoryConfig):
         embedding_channels: width of embeddings and addresses, which hold no label and need not shrink with the memory.
         layers: local layers.
         memory: options of the global module.
-        stop_at: label accuracy at which the task counts as solved and training ends; None trains on.
+        stop_at: label accuracy at which the task counts as solved and training ends; None never ends it early.
     """
 
     epochs: int = 60

@@ -32,7 +32,7 @@ FLOOR, ROUNDING = 1e-8, 1e-5
 def anchor_idea(records: Records) -> list[Figure]:
     """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
 
-    All logits are zero, so each node has weight one: the sources share r each, the anchor has one (eq:anchored).
+    All logits are zero, so each node has weight one: r for each source, one for the anchor (eq:anchored).
     """
     panels = []
     for title, anchor in (("Without an anchor", 0.0), ("With an anchor", 1.0)):
@@ -88,7 +88,7 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
 
 
 def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
-    """Epochs all seeds reached, and at each the accuracies in % of the seeds."""
+    """Epochs that all seeds reached, and the accuracies of the seeds at each, in %."""
     by_run = []
     for run in group.runs:
         rows = run.parts("metrics", "epochs")
@@ -115,7 +115,7 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
                 raise run.error(
                     f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
                 )
-        # The r = 1 state is zero away from itself, which says nothing.
+        # The distance of the r = 1 state from itself is zero, which says nothing.
         kept = [i for i, scale in enumerate(scales) if scale != 1]
         x = [scales[i] for i in kept]
         for values in by_run:
@@ -182,7 +182,7 @@ def accuracy_by_size(records: Records) -> list[Figure]:
 
 
 def _mark(axes: Axes, height: float, text: str, zorder: float = 2.0) -> tuple[float, str, str]:
-    """Draw a dashed line across the axes; its label."""
+    """Draw a dashed line across the axes and return its label."""
     axes.axhline(height, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=zorder)
     return height, text, MUTED
 

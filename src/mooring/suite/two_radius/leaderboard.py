@@ -17,7 +17,7 @@ class LeaderboardConfig(TwoRadiusConfig):
 
     Args:
         hopeless_after: epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
-        hopeless_both: twice chance, in the presets.
+        hopeless_both: that value; twice chance in the presets.
     """
 
     hopeless_after: int | None = None
@@ -27,13 +27,13 @@ class LeaderboardConfig(TwoRadiusConfig):
     not_negative: ClassVar[tuple[str, ...]] = ("hopeless_both",)
 
 
-# Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and some 1/6 for a count.
+# Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and about 1/6 for a count.
 SCREEN = (
     LeaderboardConfig(**vars(QUICK), hopeless_after=10, hopeless_both=2 / 36)
     .but(epochs=40, learning_rate=1e-3, num_identifiers=6, slots=6, channels=64)
     .but(assignments=24, validation_batches=4, count_warmup=1, count_ramp=1, count_weight=1.0)
 )
-# For sweeps over slots and identifiers: its runs are points of a figure and no rows of the leaderboard.
+# For sweeps over slots and identifiers: its runs are points of a figure and not rows of the leaderboard.
 WIDTH = SCREEN
 TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
 PRESETS = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}

@@ -17,7 +17,7 @@ from mooring.suite.report.groups import Group, estimate, short, usual_groups
 from mooring.suite.two_radius.tables import COUNTED, SIZE
 
 PERMUTATION = "two-radius-permutation"
-# Every cell of a heat map becomes a path of the drawing, so a page of larger maps would not open.
+# Every cell of a heat map becomes a path of the drawing, and a page with larger maps would not open.
 MOST_CELLS = 512
 # Bits per coordinate and the dashes of its line; a float holds 32 at most.
 BITS = {1: "-", 4: "--", 32: ":"}
@@ -148,7 +148,7 @@ def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
         got = f"{values.shape[0]} rows of {values.shape[1]}"
         raise run.error(f"field 'diagnostics.{name}' has {got}, expected 1 to {MOST_CELLS} of each.")
     if not np.isfinite(values).all():
-        raise run.error(f"field 'diagnostics.{name}' holds something else than finite numbers.")
+        raise run.error(f"field 'diagnostics.{name}' holds something other than finite numbers.")
     return values
 
 

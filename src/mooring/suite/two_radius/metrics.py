@@ -22,7 +22,7 @@ def losses(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
 
 
 def right(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Bool[Tensor, " targets"]]:
-    """Which targets are right: in label, in count and in both, or in label alone where counts are not asked for."""
+    """Which targets are right in label, in count and in both, or in label alone where there are no counts."""
     label = answer.label.argmax(dim=1) == batch.y_label
     if answer.count is None:
         return {"label": label}
@@ -39,7 +39,7 @@ def accuracies(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
 
 
 def mean_scores(pairs: Iterable[tuple[Answer, TwoRadiusBatch]]) -> dict[str, float]:
-    """Losses and accuracies averaged over minibatches, each weighed by its number of graphs."""
+    """Losses and accuracies averaged over minibatches, each weighted by its number of graphs."""
     total: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), dtype=torch.float64))
     num_graphs = 0
     for answer, batch in pairs:
@@ -54,7 +54,7 @@ def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, T
 
     Args:
         net: a :class:`~mooring.suite.two_radius.TwoRadiusNet` that counts.
-        paired: one assignment rendered at every scale, every copy a node; the first graph is what others are held to.
+        paired: one assignment rendered at every scale, every copy a node; the others are compared with the first graph.
         pairs: answers and their minibatches, for the accuracies.
 
     Returns:

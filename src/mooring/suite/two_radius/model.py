@@ -11,7 +11,7 @@ from mooring.suite.two_radius.data import ROLES, TwoRadiusBatch
 
 
 class LocalGraph(NamedTuple):
-    """Edges and shares of a weighted mean over senders, between nodes of which equal ones were merged.
+    """Edges and shares of a weighted mean over senders, between nodes after equal ones were merged.
 
     Attributes:
         node: one node of the batch for each node here.
@@ -55,7 +55,7 @@ def local_graph(
 
 
 def first_of_each(code: Int[Tensor, " items"]) -> tuple[Int[Tensor, " distinct"], Int[Tensor, " items"]]:
-    """Where each distinct value occurs first, and for every item which distinct value it has.
+    """Where each distinct value first occurs, and the distinct value of every item, by number.
 
     >>> [part.tolist() for part in first_of_each(torch.tensor([7, 3, 7, 5]))]
     [[1, 3, 0], [2, 0, 2, 1]]
@@ -79,7 +79,7 @@ class MeanConv(nn.Module):
     Args:
         channels: width of the states.
         joint: false keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
-            paper does not say which it has; only the first lets a node choose from what it hears.
+            paper does not say which it has; only the first lets a node choose from what it receives.
 
     Shapes:
         ``x [nodes, channels]`` -> ``[nodes, channels]``, nodes as in the :class:`LocalGraph`.
@@ -105,7 +105,7 @@ class MeanConv(nn.Module):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the targets say, in their order among the nodes, and the memory they read (None without one)."""
+    """The answers of the targets, in their order among the nodes, and the memory they read (None without one)."""
 
     label: Float[Tensor, "targets labels"]
     count: Float[Tensor, "targets counts"] | None
@@ -163,7 +163,7 @@ class TwoRadiusNet(nn.Module):
         self.count_head = None if num_counts is None else two_layers(channels, channels, num_counts)
 
     def forward(self, batch: TwoRadiusBatch, return_state: bool = False) -> Answer:
-        """Answer for every target; ``return_state`` also hands out the memory that was read."""
+        """Answer for every target; with ``return_state``, also the memory that was read."""
         x, memory = self.local(batch), None
         if self.memory is not None:
             x = self.memory(

@@ -38,7 +38,7 @@ class OriginalNet(nn.Module):
     Paper: Mishayev et al., arXiv 2511.20406, whose published code has the residuals, norms, activation and two
     attention heads in GAT.
 
-    Departs: the one-hot features meet a linear map of their own (a sum of two embeddings) before the first convolution.
+    Departs: the one-hot features pass a linear map (a sum of two embeddings) before the first convolution.
 
     Args:
         num_identifiers: identifiers including those of the centres.
@@ -88,7 +88,7 @@ class OriginalConfig(MemoryConfig):
         memory_blocks: global modules, one after each of the first convolutions.
         memory: options of the global modules. The defaults are for many identifiers: addresses this sharp tell a good
             part of 200 apart before any training.
-        stop_at: validation accuracy at which training ends; None trains on.
+        stop_at: validation accuracy at which training ends; None never ends it early.
     """
 
     epochs: int = 100
@@ -139,7 +139,7 @@ class OriginalExperiment(LabelExperiment):
         self.conv, plus, memory = model.partition("+")
         if self.conv not in CONVS:
             raise ValueError(
-                f"two-radius-original: model {model!r} starts with no known convolution. "
+                f"two-radius-original: model {model!r} does not start with a known convolution. "
                 f"Use {', '.join(CONVS)}, alone or with +NAME for a global module, e.g. gcn+anchored."
             )
         self.memory = zoo.entry(memory).name if plus else "none"

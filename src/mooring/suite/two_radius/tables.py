@@ -74,7 +74,7 @@ class Reference:
 
     @classmethod
     def of_run(cls, run: Record) -> Reference:
-        """Those of the run's own settings; the paper's where the record does not say."""
+        """Those of the run's own settings, or the paper's where the record does not say."""
         identifiers = run.count("num_labels", run.count(SIZE, 12))
         base, scales = run.count("max_base_count", 4), run.setting("scales", (1, 2, 3))
         if not isinstance(scales, list | tuple) or not 1 <= len(scales) * base <= MOST_COUNTS:
@@ -104,7 +104,7 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
         *(Column(name.capitalize(), group="paper") for name in METRICS),
         Column("Seeds"),
     )
-    # The first run stands for all, but a run whose settings make no sense is refused wherever it stands.
+    # The first run stands for all, but any run whose settings make no sense is refused.
     chance, *_ = [Reference.of_run(run) for run in runs]
     *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
     seeds = interval(groups)
@@ -160,7 +160,7 @@ class Line:
 
     @property
     def named(self) -> Group:
-        """One of its groups, which has its title, under its own variant."""
+        """One of its groups, for its title, under the line's own variant."""
         return replace(next(iter(self.by_size.values())), variant=self.variant)
 
     @property

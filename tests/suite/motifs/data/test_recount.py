@@ -104,7 +104,7 @@ def spoil_nodes(graph):
         (spoil_count, "motif counts .* labelled"),
         (spoil_distractor, "distractor counts .* labelled"),
         (spoil_marker, "belongs to no gadget"),
-        (spoil_edge, "an edge twice"),
+        (spoil_edge, "a double edge"),
         (spoil_connection, "1 connected components, expected 2"),
         (spoil_nodes, "edges name"),
     ],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mooring.suite.linksets.data.graph import SPLITS, LinkGraph, LinkSettings, bearing, candidates, sector_of
 
 # In CP-SAT's deterministic seconds, which depend on the problem and not on the machine. Graphs of 128 nodes take about
-# one; a problem that runs into it keeps its best set and says so in its status.
+# one; a problem that reaches the limit keeps its best set, and its status says so.
 TIME_LIMIT = 60.0
 
 

@@ -1,4 +1,4 @@
-"""One link-set problem with its answer: the rules, and the geometry that both are made of."""
+"""One link-set problem with its answer, the rules, and the geometry behind both."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class LinkSettings:
         return self.larger_nodes if split == "larger" else self.nodes
 
 
-# CP-SAT's own numbers for the two statuses a maximisation that always has the empty set can end with.
+# CP-SAT's own numbers for the two statuses with which a problem can end that always has the empty set as a solution.
 STATUS_FEASIBLE = 2
 STATUS_OPTIMAL = 4
 

@@ -16,7 +16,7 @@ def rewire(
     """Swap the ends of ``num_swaps`` pairs of edges: ``(a, b), (c, d) -> (a, d), (c, b)``.
 
     Every degree stays, the frame stays connected and simple, and every root keeps exactly one edge, to a background
-    node: so every gadget stays hung by one bridge at its root, and no count changes. Where few swaps are allowed
+    node: so every gadget still hangs by one bridge at its root, and no count changes. Where few swaps are allowed
     (a tree offers hardly any) fewer are made.
 
     Args:
@@ -72,7 +72,7 @@ def _replace(neighbours: dict[int, set[int]], first: tuple[int, int], second: tu
 
 
 def _reaches(neighbours: dict[int, set[int]], start: int, goal: int) -> bool:
-    # Before the swap all was connected, so every component now holds a swapped end, and a-d and c-b are joined:
+    # Before the swap everything was connected, so every component now holds a swapped end, and a-d and c-b are joined:
     # the whole is connected if and only if a reaches c.
     seen = {start}
     frontier = [start]
@@ -174,7 +174,7 @@ def _draw_counts(
     if split == "counts":
         counts = rng.integers(settings.ood_counts[0], settings.ood_counts[1] + 1, size=len(MOTIFS))
     elif split == "mixture":
-        # Every single count stays inside the training range; only the company it keeps is new.
+        # Every single count stays inside the training range; only the combinations are new.
         counts = rng.integers(0, 2, size=len(MOTIFS))
         common = rng.permutation(len(MOTIFS))[:2]
         counts[common] = rng.integers(settings.max_count // 2 + 1, settings.max_count + 1, size=2)

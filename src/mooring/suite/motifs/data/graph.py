@@ -34,7 +34,7 @@ MOTIFS: tuple[Shape, ...] = (
 )
 
 # Each is the near miss of the motif in the same place: one leaf more or fewer, a longer cycle, a wrong root.
-# Were they unlike the motifs, counting markers would pass for counting motifs.
+# If they were unlike the motifs, counting markers would pass for counting motifs.
 DISTRACTORS: tuple[Shape, ...] = (
     Shape("paw", 4, ((0, 1), (0, 2), (1, 2), (2, 3))),
     Shape("pentagon", 5, ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))),
@@ -153,7 +153,7 @@ class MotifGraph:
 
     Shapes:
         types [nodes] uint8, marker [nodes] bool (the root marker, shared by motifs and distractors),
-        planted [nodes] uint8 (which gadget has its root here: 0 none, 1-6 a motif, 7-12 a distractor; no input),
+        planted [nodes] uint8 (which gadget has its root here: 0 none, 1-6 a motif, 7-12 a distractor; not an input),
         edges [2, edges] int32 (each undirected edge once), counts and distractors [6] int32, in the order of
         ``MOTIFS`` and ``DISTRACTORS``. ``copies`` is the number of connected components.
     """

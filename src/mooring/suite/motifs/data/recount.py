@@ -35,7 +35,7 @@ def check(graph: MotifGraph) -> None:
 
     host = _host(graph)
     if host.number_of_edges() != graph.edges.shape[1] or nx.number_of_selfloops(host):
-        raise ValueError("motifs: the graph has a self-loop or an edge twice.")
+        raise ValueError("motifs: the graph has a self-loop or a double edge.")
     if host.number_of_nodes() != graph.num_nodes:
         raise ValueError(f"motifs: edges name {host.number_of_nodes()} nodes, the graph has {graph.num_nodes}.")
     components = nx.number_connected_components(host)
@@ -88,7 +88,7 @@ def _pattern(shape: Shape) -> tuple[Any, int]:
     """The shape with the degrees its nodes must have in a host, and how far it reaches from its root.
 
     "One edge leaves, at the root" in terms of degrees: the root has one neighbour more than in the shape, every other
-    node none more. Comparing degrees inside the search prunes nearly all of it.
+    node has no more. Comparing degrees inside the search prunes nearly all of it.
     """
     import networkx as nx
 

@@ -164,7 +164,7 @@ def _arrays(data: bytes, name: str, wanted: tuple[str, ...]) -> dict[str, NDArra
                 raise MissingData(f"data: {name} has no array {absent[0]!r}; it has {', '.join(stored.files)}.")
             return {array: stored[array] for array in wanted}
     except (ValueError, zipfile.BadZipFile) as error:
-        raise MissingData(f"data: {name} is no npz file of arrays: {error}.") from error
+        raise MissingData(f"data: {name} is not an npz file of arrays: {error}.") from error
 
 
 def _starts(counts: NDArray) -> NDArray[np.int64]:

@@ -104,7 +104,7 @@ class GraphBatch:
         return {"x": self.x, "edge_index": self.edge_index, **given}
 
     def to_data(self) -> Data:
-        """The batch as PyG's, for whoever draws it."""
+        """The batch as PyG's ``Data``, for drawing."""
         return Data(**self.inputs(), y=self.y, atomic_number=self.x[:, 0] + 1)
 
 

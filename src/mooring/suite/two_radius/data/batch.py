@@ -16,7 +16,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 def stream(seed: int, split: Split, epoch: int = 0, step: int = 0) -> np.random.Generator:
     """Generator of one minibatch: a pure function of ``(seed, split, epoch, step)``.
 
-    A run that is killed and resumed at any step therefore sees the data it would have seen.
+    So a run that is killed and resumed at any step sees the data that it would have seen.
 
     Args:
         seed: the run's seed, any size, not negative.

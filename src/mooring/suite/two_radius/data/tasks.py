@@ -21,7 +21,7 @@ class CountedTask:
     An assignment is a labelling ``π`` and base counts ``a_i ~ Unif{1..A}``. At scale ``r`` its graph has
     ``c_i = r a_i`` identical sources ``(i, π(i))``, linked to every centre, and one target per identifier, linked from
     every centre. Target ``i`` must give ``(π(i), c_i)``. The graphs of one assignment are paired: they differ in ``r``
-    only, and no feature tells the number of nodes.
+    only, and no feature reveals the number of nodes.
 
     Paper: ``sec:benchmarks`` A, ``app:protocol``.
 
@@ -31,8 +31,8 @@ class CountedTask:
         num_identifiers: ``n``, source types and targets per graph.
         max_base_count: ``A``.
         scales: scales ``r`` at which every assignment is rendered.
-        num_labels: labels to draw from; the number of identifiers unless told.
-        num_counts: largest count a model can name; the largest there is unless told.
+        num_labels: labels to draw from; by default as many as identifiers.
+        num_counts: largest count a model can name; by default the largest that occurs.
         num_centres: centres per graph.
         distinct_labels: draw labels without repetition (a permutation when there are ``n``) or independently.
         rendering: ``"full"`` gives every copy a node; ``"collapsed"`` stores identical copies once, with their
@@ -216,7 +216,7 @@ class OriginalTask:
     ``j``. Features are a one-hot identifier over ``n + K`` and a one-hot label over the classes.
 
     Paper: Mishayev et al., arXiv 2511.20406. As in its published code there is no null label: centres carry class 0
-    and targets the last class; the identifier of a source and of its target is the same, and no feature tells the role.
+    and targets the last class; a source and its target have the same identifier, and no feature reveals the role.
 
     Args:
         num_identifiers: ``n``, sources and targets per graph.
