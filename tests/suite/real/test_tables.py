@@ -77,6 +77,38 @@ def test_the_setting_with_most_seeds_is_chosen_and_then_the_best_on_validation(t
     assert [item.test.mean for item in choose(load([tmp_path]).runs("molecules", "full"))] == [0.5, 0.1]
 
 
+def test_controls_are_rows_of_their_own_beside_their_own_reference(tmp_path: Path) -> None:
+    for control, none, ours in (("none", 1.0, 0.7), ("head", 0.8, 0.75)):
+        save(tmp_path / control, "none", 0, none, 1.0, title="No memory", log_size=control)
+        save(tmp_path / control, "anchored", 0, ours, 0.9, title="Anchored", log_size=control)
+    # One more of the usual kind, so that it is the usual one.
+    save(tmp_path / "more", "none", 1, 1.0, 1.0, title="No memory", log_size="none")
+    table = build("molecules", load([tmp_path]), preset="full")
+    names = [column.title for column in table.columns]
+    found = {row[1]: dict(zip(names, row, strict=True)) for row in table.rows}
+    assert found["Anchored"]["Gain"] == "+0.300"
+    assert found["Anchored (log size head)"]["Gain"] == "+0.050"
+    assert {row["Settings"] for row in found.values()} == {"1"}
+    assert found["No memory (log size head)"]["Score"] == "–"
+
+
+def test_readouts_stand_side_by_side(tmp_path: Path) -> None:
+    for readout, none, ours, valid in (("mean", 1.0, 0.7, 0.9), ("mean+sum", 0.8, 0.75, 0.92)):
+        save(tmp_path / readout, "none", 0, none, 1.0, title="No memory", readout=readout)
+        save(tmp_path / readout, "anchored", 0, ours, valid, title="Anchored", readout=readout)
+    save(tmp_path / "faster", "anchored", 0, 0.2, 0.95, title="Anchored", readout="mean", learning_rate=0.003)
+    records = load([tmp_path])
+    table = build("molecules-readouts", records, preset="full")
+    assert [column.title for column in table.columns] == ["Set", "Memory", "mean", "mean+sum"]
+    assert table.rows == (
+        ("esol, RMSE", "No memory", "1.000", "0.800"),
+        ("esol, RMSE", "Anchored", "0.700", "0.750"),
+    )
+    (chosen,) = (row for row in build("molecules", records, preset="full").rows if row[1] == "Anchored")
+    assert "0.001, mean" in chosen
+    assert "3" in chosen
+
+
 def test_curves_are_drawn_for_each_set(records: Any) -> None:
     picture: Any = find("figure", "molecules-curves").make(records, {"preset": "full"})
     assert len(picture.panels) == 2

@@ -72,7 +72,7 @@ class NodeExperiment(RealExperiment):
             memory_after=(0, 1),
             memory=MemoryOptions(slots=3, heads=2, init_std=0.02),
         ),
-        "quick": NodeConfig(epochs=15, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
+        "quick": NodeConfig(epochs=12, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
         "full": NodeConfig(epochs=60, dataset="minesweeper", memory_after=(1, 3), learning_rate=3e-3),
     }
     # Dense attention over ten thousand nodes has a hundred million weights per head and layer; Performer is linear.

@@ -20,6 +20,8 @@ METRICS = {
     "mae": ("MAE", 1.0, False),
 }
 REFERENCE = "none"
+# What a search varies; a configuration that differs in anything else is a row of its own.
+SEARCHED = ("learning_rate", "readout", "layer_dropout", "weight_decay")
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,22 @@ class Chosen:
     Args:
         dataset, metric: of the set.
         group: its runs.
-        searched: configurations of this model on this set that there are records of.
+        searched: settings of this model on this set that there are records of.
     """
 
     dataset: str
     metric: str
     group: Group
     searched: int
+
+    @property
+    def setting(self) -> str:
+        """Rate, readout and dropout that the search chose."""
+        config = self.group.first.mapping("config")
+        values = [config.get(name) for name in SEARCHED[:3]]
+        return ", ".join(
+            f"{value:g}" if isinstance(value, float) else str(value) for value in values if value is not None
+        )
 
     @property
     def test(self) -> Estimate:
@@ -54,18 +65,19 @@ class Chosen:
 
 
 def choose(runs: Sequence[Record]) -> list[Chosen]:
-    """For each set and model the configuration that was run at most seeds; of several, the best on validation.
+    """For each set and model the setting that was run at most seeds; of several, the best on validation.
 
-    A search runs many configurations at one seed and the best of them at more, so what is shown is what it found.
+    A search runs many settings at one seed and the best of them at more, so what is shown is what it found. Controls
+    and other options of a memory are models of their own here, called a variant.
     """
     found: list[Chosen] = []
     for dataset in dict.fromkeys(_dataset(run) for run in runs):
         own = [run for run in runs if _dataset(run) == dataset]
         metric = own[0].name("diagnostics", "metric")
         sign = 1 if METRICS[metric][2] else -1
-        by_model: dict[str, list[Group]] = {}
-        for item in group(own):
-            by_model.setdefault(item.model, []).append(item)
+        by_model: dict[tuple[str, str], list[Group]] = {}
+        for item in group(own, apart=SEARCHED):
+            by_model.setdefault((item.model, item.variant), []).append(item)
         for items in by_model.values():
             best = max(items, key=lambda item: (len(item.runs), sign * item.estimate("metrics", "best", metric).mean))
             found.append(Chosen(dataset, metric, best, len(items)))
@@ -79,8 +91,9 @@ def rows(records: Records, task: str, preset: str) -> Rows:
     for item in found:
         title, scale, _ = METRICS[item.metric]
         digits = 1 if scale == 100 else 3
-        reference = next((one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE), None)
-        score, model = PUBLISHED.get((item.dataset, item.group.model), (None, ABSENT))
+        reference = _reference(item, found)
+        named = (item.dataset, item.group.model)
+        score, model = PUBLISHED.get(named, (None, ABSENT)) if not item.group.variant else (None, ABSENT)
         cells.append(
             (
                 f"{item.dataset}, {title}",
@@ -91,6 +104,7 @@ def rows(records: Records, task: str, preset: str) -> Rows:
                 f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
                 ABSENT if reference is None else f"{item.seconds.mean / max(reference.seconds.mean, 1e-9):.2f}",
                 str(item.searched),
+                item.setting,
                 str(len(item.group.runs)),
                 ABSENT if score is None else f"{score:.{digits}f}",
                 model,
@@ -105,11 +119,49 @@ def rows(records: Records, task: str, preset: str) -> Rows:
         Column("Parameters, k"),
         Column("Time"),
         Column("Settings"),
+        Column("Chosen", left=True),
         Column("Seeds"),
         Column("Score", group="published"),
         Column("Model and budget", group="published", left=True, wide=True),
     )
     return Rows(columns, cells, interval=interval([item.group for item in found]))
+
+
+def by_readout(records: Records, task: str, preset: str) -> Rows | None:
+    """One row per set and model, one column per readout: what a memory adds where the readout counts already."""
+    runs = records.runs(task, preset)
+    names = sorted({str(run.mapping("config").get("readout")) for run in runs})
+    if len(names) < 2:
+        return None
+    found = {name: choose([run for run in runs if run.mapping("config").get("readout") == name]) for name in names}
+    keys = dict.fromkeys((item.dataset, item.group.title) for name in names for item in found[name])
+    cells, groups = [], []
+    for dataset, title in keys:
+        cell = [f"{dataset}, ", title]
+        for name in names:
+            item = next((one for one in found[name] if (one.dataset, one.group.title) == (dataset, title)), None)
+            if item is None:
+                cell.append(ABSENT)
+                continue
+            metric, scale, _ = METRICS[item.metric]
+            cell[0] = f"{dataset}, {metric}"
+            cell.append(show(item.test, scale, 1 if scale == 100 else 3))
+            groups.append(item.group)
+        cells.append(tuple(cell))
+    columns = (
+        Column("Set", left=True),
+        Column("Memory", left=True),
+        *(Column(name, group="readout") for name in names),
+    )
+    return Rows(columns, cells, interval=interval(groups))
+
+
+def _reference(item: Chosen, found: Sequence[Chosen]) -> Chosen | None:
+    """No memory on the same set, with the same options where that was run."""
+    without = [one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE]
+    alike = [one for one in without if one.group.variant == item.group.variant]
+    usual = [one for one in without if not one.group.variant]
+    return next(iter(alike + usual), None)
 
 
 def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> str:
@@ -134,6 +186,12 @@ def _register(task: str) -> None:
     @table(task, task=task)
     def build(records: Records, preset: str) -> Rows:
         return rows(records, task, preset)
+
+    if task != "nodes":
+
+        @table(f"{task}-readouts", task=task)
+        def readouts(records: Records, preset: str) -> Rows | None:
+            return by_readout(records, task, preset)
 
 
 for _task in TASKS:
