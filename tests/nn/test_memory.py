@@ -23,6 +23,17 @@ def test_it_prints_shapes() -> None:
     assert f"{[found]}" == f"[{found!r}]"
 
 
+def test_everything_of_a_graph_goes_to_its_row_and_weights_stay_with_the_nodes() -> None:
+    found = memory()
+    rows = torch.tensor([2, 0, 0, 1])
+    spread = found.of_graphs(lambda tensor: tensor[rows])
+    for one, other in zip((*spread.state, *spread[1:3]), (*found.state, *found[1:3]), strict=True):
+        assert torch.equal(one, other[rows])
+    assert torch.equal(spread.write_weights, found.write_weights)
+    assert torch.equal(spread.read_weights, found.read_weights)
+    assert found._replace(anchor_weight=None).of_graphs(lambda tensor: tensor[rows]).anchor_weight is None
+
+
 def test_it_is_loaded_without_trust(tmp_path: Path) -> None:
     saved = memory()
     torch.save({"memory": saved, "none": saved._replace(read_weights=None)}, tmp_path / "memory.pt")

@@ -1,5 +1,7 @@
 """An aggregation wherever PyG takes one: the behaviour its own tests ask of every aggregation, and ours."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -73,6 +75,24 @@ def test_anchors_make_it_count_and_without_them_it_knows_proportions_only() -> N
         aggr = aggregation(anchored=anchored)
         same = torch.allclose(aggr(x.repeat(2, 1)), aggr(x))
         assert same is not anchored
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "seen"),
+    [
+        ("temperature", 0.5, lambda aggr: aggr.write.temperature),
+        ("competition", True, lambda aggr: aggr.write.null_logit is not None),
+        ("anchored", False, lambda aggr: aggr.update.anchored),
+        ("mass", "log_odds", lambda aggr: aggr.update.mass),
+        ("anchor_init", 2.5, lambda aggr: aggr.update.anchor_logit.unique().item()),
+        ("mass_map", "linear", lambda aggr: "linear" if isinstance(aggr.update.mass_mlp, torch.nn.Linear) else "mlp"),
+        ("content_dropout", 0.25, lambda aggr: aggr.update.content_dropout),
+        ("out_channels", OUT, lambda aggr: aggr.lin.out_features),
+    ],
+)
+def test_every_option_reaches_its_part(name: str, value: object, seen: Callable[[SlotAggregation], object]) -> None:
+    assert seen(aggregation()) != value
+    assert seen(aggregation(**{name: value})) == value
 
 
 class Neighbours(MessagePassing):

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from mooring.ops import SlotState, log_odds, write
-from mooring.theory.anchor import Stack, dedicated_coordinate, naive_log_odds, normalised, with_anchor
+from mooring.theory.anchor import (
+    Stack,
+    check_float32,
+    dedicated_coordinate,
+    naive_log_odds,
+    normalised,
+    with_anchor,
+)
 
 
 def test_anchor_of_logit_zero_sees_the_number_of_copies() -> None:
@@ -37,6 +44,12 @@ def test_the_printed_formula_is_infinite_in_float32_where_the_difference_is_exac
     state, logit = state_of(-30.0, torch.float32), torch.zeros(1, 1)
     assert naive_log_odds(state, logit).item() == -math.inf
     assert log_odds(state, logit).item() == -30.0
+
+
+def test_masses_are_drawn_from_the_smallest_to_the_largest() -> None:
+    (series,) = check_float32(log_odds, 41, torch.Generator().manual_seed(0)).series
+    assert list(series.x) == sorted(series.x)
+    assert (series.x[0], series.x[-1]) == pytest.approx((-100, 100), abs=5)
 
 
 def test_dedicated_coordinate_is_left_to_the_anchor() -> None:

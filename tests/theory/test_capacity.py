@@ -4,7 +4,18 @@ import pytest
 import torch
 
 from mooring.theory import construction_width, required_bits, required_width
-from mooring.theory.capacity import Budget, colliding_pair, label_digits, rank_transcript, required_whole_bits
+from mooring.theory.capacity import (
+    Budget,
+    Transcripts,
+    _at_bound,
+    _below_bound,
+    check_collision,
+    check_injective,
+    colliding_pair,
+    label_digits,
+    rank_transcript,
+    required_whole_bits,
+)
 from mooring.theory.instances import all_permutations
 
 
@@ -64,3 +75,21 @@ def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
     assert pair is not None
     assert torch.equal(transcripts[pair[0]], transcripts[pair[1]])
     assert not torch.equal(permutations[pair[0]], permutations[pair[1]])
+
+
+def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> None:
+    evidence = check_collision(Transcripts((rank_transcript,), _below_bound), 6, torch.Generator())
+    shortfalls = {n: math.log2(math.factorial(n)) % 1 for n in (3, 4, 5, 6)}
+    assert min(shortfalls, key=shortfalls.__getitem__) == 6
+    assert evidence.margin == pytest.approx(shortfalls[6])
+    assert evidence.note.startswith("n=6, 9 bits: ")
+
+
+def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None:
+    (series,) = check_injective(_at_bound, 3, torch.Generator()).series
+    (_, needed), (_, used) = series.lines
+    for n, bound, bits in zip(series.x, needed, used, strict=True):
+        slots = min(8, n)
+        width = math.ceil(n / slots) * math.ceil(math.log2(n) / 8) + math.ceil(math.log2(slots) / 8)
+        assert bound == pytest.approx(math.log2(math.factorial(int(n))))
+        assert bits == slots * width * 8 >= bound

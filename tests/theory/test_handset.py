@@ -4,6 +4,7 @@ import torch
 from mooring.nn import SlotVirtualNode
 from mooring.theory import HandSetMemory
 from mooring.theory.construction import Partition
+from mooring.theory.handset import COUNT_SIZES
 from mooring.theory.instances import Instances, sampled_counted
 
 
@@ -39,3 +40,18 @@ def test_every_weight_is_the_librarys_own_and_frozen() -> None:
     fresh = SlotVirtualNode(memory.channels, 2, heads=1, address_channels=2, integrate="residual").double()
     fresh.load_state_dict(memory.build().state_dict())
     assert not any(parameter.requires_grad for parameter in memory.build().parameters())
+
+
+def test_an_address_may_be_wider_than_what_is_stored() -> None:
+    source, target = sources_and_targets(17)
+    memory = HandSetMemory(Partition(17, 17), block=1, anchored=True)
+    assert memory.channels > memory.payload + 3
+    payload = torch.randn(17, 1, dtype=torch.float64)
+    found, mass = memory.recall(memory.build(), source.copied(), target, payload[source.copied().identifier])
+    torch.testing.assert_close(found, payload[target.identifier], atol=1e-8, rtol=0)
+    torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
+
+
+def test_counts_are_checked_with_one_slot_with_one_per_identifier_and_with_even_and_uneven_groups() -> None:
+    kinds = [(slots == 1, slots == n, n % slots == 0) for n, slots in COUNT_SIZES]
+    assert {(True, False, True), (False, True, True), (False, False, True), (False, False, False)} == {*kinds}

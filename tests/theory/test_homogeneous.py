@@ -2,7 +2,9 @@ import torch
 
 from mooring.nn import VirtualNode
 from mooring.theory.homogeneous import (
+    Decoder,
     best_separable,
+    check_separable,
     cloned,
     film_lookup,
     mixed_difference,
@@ -64,3 +66,14 @@ def test_best_separable_is_the_least_squares_optimum() -> None:
     flat = truth.reshape(-1, 3)
     fitted = design @ torch.linalg.pinv(design) @ flat
     torch.testing.assert_close(best_separable(3, torch.Generator())(truth).reshape(-1, 3), fitted)
+
+
+def test_a_small_part_that_is_not_separable_is_found_however_wrong_the_answers_are() -> None:
+    def nearly_separable(n: int, generator: torch.Generator) -> Decoder:
+        separable = best_separable(n, generator)
+        return lambda table: separable(table) + 0.1 * table
+
+    evidence = check_separable(nearly_separable, 7, torch.Generator().manual_seed(0))
+    assert evidence.margin > -1e-9
+    assert not evidence.passed
+    assert "largest mixed difference 2.0e-01" in evidence.note

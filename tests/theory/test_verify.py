@@ -39,7 +39,9 @@ SMALL = {
 @pytest.mark.parametrize("seed", [0, 23])
 def test_claim_holds_with_evidence(claim: Claim, seed: int) -> None:
     evidence = claim.check(claim.subject, SMALL[claim.label], claim.generator(seed))
-    assert evidence.passed, evidence.note
+    assert evidence.passed is True, evidence.note
+    assert type(evidence.margin) is float
+    assert type(evidence.instances) is int
     assert evidence.instances > 0
     assert evidence.note
 
@@ -49,7 +51,7 @@ def test_claim_holds_with_evidence(claim: Claim, seed: int) -> None:
 def test_control_is_rejected_by_the_same_check(claim: Claim, seed: int) -> None:
     for meaning, control in claim.controls.items():
         evidence = claim.check(control, SMALL[claim.label], claim.generator(seed))
-        assert not evidence.passed, f"the check of {claim.label} accepts: {meaning}"
+        assert evidence.passed is False, f"the check of {claim.label} accepts: {meaning}"
 
 
 def test_every_numbered_statement_of_the_paper_has_a_claim() -> None:

@@ -32,7 +32,9 @@ def test_packed_graphs_come_out_as_they_went_in() -> None:
     for index in range(7):
         graph, expected = packed[index], generate(SMALL, "test", index, seed=2)
         for field in dataclasses.fields(expected):
-            assert np.array_equal(getattr(graph, field.name), getattr(expected, field.name)), field.name
+            found, given = np.asarray(getattr(graph, field.name)), np.asarray(getattr(expected, field.name))
+            assert np.array_equal(found, given), field.name
+            assert found.dtype == given.dtype, field.name
     with pytest.raises(IndexError, match="graph 7 of 7"):
         packed[7]
 

@@ -36,3 +36,8 @@ def test_settings_at_the_limits_are_accepted() -> None:
 def test_unknown_split_is_named() -> None:
     with pytest.raises(ValueError, match="unknown split 'valid'; the splits are train, validation, test, larger"):
         LinkSettings().size_range("valid")
+
+
+def test_published_settings_are_the_default() -> None:
+    published = {"nodes": (8, 64), "larger_nodes": (80, 128), "reach": 1.0, "spread": 6.0, "decay": 1.0}
+    assert LinkSettings() == LinkSettings(**published, sectors=3, per_sector=3, degree=6)

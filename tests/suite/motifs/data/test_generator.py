@@ -1,5 +1,6 @@
 """Census graphs hold what they claim, and jitter keeps every label true."""
 
+import itertools
 from collections import Counter
 from dataclasses import fields, replace
 
@@ -35,6 +36,14 @@ def test_a_graph_is_a_function_of_seed_split_and_index(split):
     assert same(one, generate(SETTINGS, split, index=5, seed=SEED))
     assert not same(one, generate(SETTINGS, split, index=6, seed=SEED))
     assert not same(one, generate(SETTINGS, split, index=5, seed=SEED + 1))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_arrays_have_the_types_that_a_graph_documents(split):
+    graph = generate(SETTINGS, split, index=5, seed=SEED)
+    types = {"types": np.uint8, "marker": np.bool_, "planted": np.uint8}
+    types |= dict.fromkeys(("edges", "counts", "distractors"), np.int32)
+    assert {name: getattr(graph, name).dtype for name in types} == types
 
 
 def test_train_validation_and_iid_are_different_samples():
@@ -239,6 +248,16 @@ def test_rewiring_moves_edges_and_bridges():
     moved = edge_set(before) - edge_set(after)
     assert len(moved) > 17
     assert any(max(edge) >= 23 for edge in moved)
+
+
+@pytest.mark.parametrize("turned", list(itertools.product([False, True], repeat=2)))
+def test_a_swap_takes_any_two_edges_whichever_way_they_are_listed(turned):
+    # A path of four allows one swap: its two outer edges, the first and the second listed, exchange their outer ends.
+    outer = [edge[::-1] if turn else edge for edge, turn in zip([(0, 1), (2, 3)], turned, strict=True)]
+    path = np.array([*outer, (1, 2)], dtype=np.int32).T
+    found = {frozenset(edge_set(rewire(path, 4, 1, np.random.default_rng(seed)))) for seed in range(23)}
+    exchanged = frozenset(map(frozenset, [(0, 2), (2, 1), (1, 3)]))
+    assert found == {frozenset(edge_set(path)), exchanged}
 
 
 def test_a_frame_that_allows_no_swap_is_left_alone():

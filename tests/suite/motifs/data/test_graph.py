@@ -44,6 +44,33 @@ def test_no_two_are_the_same_rooted_graph(one, other):
     assert not nx.is_isomorphic(rooted(one), rooted(other), node_match=same_root)
 
 
+PAW = nx.lollipop_graph(3, 1)
+DIAMOND = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+
+
+@pytest.mark.parametrize(
+    ("name", "graph", "root_degree"),
+    [
+        ("triangle", nx.cycle_graph(3), 2),
+        ("square", nx.cycle_graph(4), 2),
+        ("star", nx.star_graph(4), 4),
+        ("path", nx.path_graph(4), 1),
+        ("clique", nx.complete_graph(4), 3),
+        ("diamond", DIAMOND, 3),
+        ("paw", PAW, 2),
+        ("pentagon", nx.cycle_graph(5), 2),
+        ("claw", nx.star_graph(3), 3),
+        ("long_path", nx.path_graph(5), 1),
+        ("clique5", nx.complete_graph(5), 4),
+        ("tilted_diamond", DIAMOND, 2),
+    ],
+)
+def test_each_is_what_its_name_says_with_its_root_where_it_should_be(name, graph, root_degree):
+    shape = next(shape for shape in ALL if shape.name == name)
+    assert nx.is_isomorphic(rooted(shape), graph)
+    assert rooted(shape).degree[0] == root_degree
+
+
 def test_the_tilted_diamond_differs_from_the_diamond_by_its_root_only():
     shapes = {shape.name: shape for shape in ALL}
     assert nx.is_isomorphic(rooted(shapes["diamond"]), rooted(shapes["tilted_diamond"]))

@@ -126,6 +126,13 @@ def test_independent_labels_may_repeat_and_be_fewer() -> None:
     assert set(batch.y_label.tolist()) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("settings", [{"num_identifiers": 1}, {"num_labels": 1, "distinct_labels": False}])
+def test_one_label_is_enough(settings: dict[str, Any]) -> None:
+    batch = CountedTask(**settings).batch(3, stream(0, "train"))
+    assert set(batch.y_label.tolist()) == {0}
+    assert batch.label[batch.targets].eq(1).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
