@@ -227,7 +227,7 @@ def test_the_help_names_every_peer() -> None:
 @pytest.mark.parametrize("command", ["run", "audit"])
 def test_the_help_says_that_code_is_run(mooring: Command, command: str) -> None:
     said = " ".join(mooring(command, "--help")[1].split())
-    assert "that runs the code of the module" in said
+    assert "that runs the module's code" in said
 
 
 def finding(name: str, broken: bool) -> Finding:
@@ -304,7 +304,7 @@ def test_ctrl_c_ends_the_workers_keeps_checkpoints_and_says_how_to_go_on(tmp_pat
     assert started.returncode == 130
     assert "Traceback" not in said
     assert said.splitlines()[-1].startswith("run: interrupted.")
-    assert "the same command goes on" in said.splitlines()[-1]
+    assert "the same command resumes" in said.splitlines()[-1]
     kept = list(tmp_path.glob("runs/**/*.safetensors"))
     assert kept
     # Had a worker lived on, it would have gone on writing.

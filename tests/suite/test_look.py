@@ -86,7 +86,7 @@ def test_a_module_by_name_with_data_from_a_file_or_a_function(
     [
         ("mooring.nn:SlotVirtualNode", None, "needs --data"),
         ("zoo.none", None, "absence of a module"),
-        ("somewhere", None, "no file or folder, nor of the form"),
+        ("somewhere", None, "neither a file, a folder nor of the form"),
         ("mooring.nn:SlotVirtualNode", "nothing.pt", "is neither a file nor of the form"),
         ("math:sqrt", "x:y", "no nn.Module to look into"),
     ],
@@ -99,7 +99,7 @@ def test_what_is_typed_wrongly_is_explained(target: str, data: str | None, says:
 def test_a_file_of_something_else_runs_no_code(tmp_path: Path) -> None:
     path = tmp_path / "evil.pt"
     torch.save({"run": print}, path)
-    with pytest.raises(ValueError, match="no file of PyG data"):
+    with pytest.raises(ValueError, match="not a file of PyG data"):
         load_data(str(path))
 
 

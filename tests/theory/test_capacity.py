@@ -7,7 +7,7 @@ from mooring.theory import construction_width, required_bits, required_width
 from mooring.theory.capacity import (
     Budget,
     Transcripts,
-    _at_bound,
+    at_bound,
     _below_bound,
     check_collision,
     check_injective,
@@ -86,7 +86,7 @@ def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> N
 
 
 def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None:
-    (series,) = check_injective(_at_bound, 3, torch.Generator()).series
+    (series,) = check_injective(at_bound, 3, torch.Generator()).series
     (_, needed), (_, used) = series.lines
     for n, bound, bits in zip(series.x, needed, used, strict=True):
         slots = min(8, n)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mooring.suite.bench import Setting, floor
+from mooring.suite.bench import Setting
+from mooring.suite.bench.compare import floor
 from mooring.suite.bench.peers import PEERS, FlexSlots, ProjectedSlots, get_peer
 
 SMALL = Setting(dim=8, slots=3, heads=2)
@@ -53,7 +54,7 @@ def another_device(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("slots", [3, 64])
 def test_the_floor_stands_on_the_device_of_the_setting(slots: int, another_device: str) -> None:
     with Devices() as devices:
-        for run in floor.contestants(7, Setting(8, slots, 2, another_device), backward=True).values():
+        for run in floor(7, Setting(8, slots, 2, another_device), backward=True).values():
             run()
     assert devices.found == {another_device}
 

@@ -83,7 +83,7 @@ def test_a_downloaded_file_is_checked_by_the_note_beside_it(tmp_path: Path) -> N
 def test_pickles_are_refused() -> None:
     arrays = graph_arrays(generated_graphs(5))
     arrays["y"] = np.array([{"any": "object"}] * 5, dtype=object)
-    with pytest.raises(MissingData, match="no npz file of arrays"):
+    with pytest.raises(MissingData, match="not an npz file of arrays"):
         read_graphs(packed(arrays), "esol")
 
 
@@ -116,7 +116,7 @@ def test_a_missing_array_is_named() -> None:
     del arrays["val_masks"]
     with pytest.raises(MissingData, match="has no array 'val_masks'"):
         read_nodes(packed(arrays), "tolokers")
-    with pytest.raises(MissingData, match="no npz file"):
+    with pytest.raises(MissingData, match="not an npz file"):
         read_nodes(b"no archive", "tolokers")
 
 
