@@ -8,7 +8,7 @@ from mooring.theory.capacity import (
     Budget,
     Transcripts,
     at_bound,
-    _below_bound,
+    below_bound,
     check_collision,
     check_injective,
     colliding_pair,
@@ -78,7 +78,7 @@ def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
 
 
 def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> None:
-    evidence = check_collision(Transcripts((rank_transcript,), _below_bound), 6, torch.Generator())
+    evidence = check_collision(Transcripts((rank_transcript,), below_bound), 6, torch.Generator())
     shortfalls = {n: math.log2(math.factorial(n)) % 1 for n in (3, 4, 5, 6)}
     assert min(shortfalls, key=shortfalls.__getitem__) == 6
     assert evidence.margin == pytest.approx(shortfalls[6])
