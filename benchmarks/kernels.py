@@ -100,8 +100,8 @@ def record(case: Case, sizes: Tensor, dtype: torch.dtype) -> list[Launch]:
         op = "write"
         state = backend.write_forward(query, x, value, ptr)
         op = "write backward"
-        slopes = (torch.empty_like(entry) for entry in state)
-        backend.write_backward(*slopes, query, x, value, ptr, None, None, *state)
+        incoming = (torch.empty_like(entry) for entry in state)
+        backend.write_backward(*incoming, query, x, value, ptr, None, None, *state)
         op = "read"
         context = backend.read_forward(x, key, slot_value, ptr, sum_heads=case.absorbed)
         op = "read backward"

@@ -212,7 +212,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str]] = [
         ops.read,
         {"residual": True, "sum_heads": True},
         ValueError,
-        "read: residual needs sum_heads=True and one query of width 7 a node, but sum_heads=True and query has shape "
+        "read: residual needs sum_heads=True and one query of width 7 per node, but sum_heads=True and query has shape "
         "(11, 2, 5). Pass [nodes, 1, 7].",
     ),
     (

@@ -111,7 +111,7 @@ def test_masked_nodes_have_no_effect_and_receive_none(batch: Ragged, form: str, 
         value = key if key_is_value else value
         return ops.write(query, key, value, index, num_graphs=graphs, where=where)
 
-    # Whatever a masked node holds, even NaN, is never looked at.
+    # Whatever a masked node holds, even NaN, is never read.
     spoilt_key = key.masked_fill(~where[:, None, None], float("nan"))
     spoilt_value = value.masked_fill(~where[:, None, None], float("nan"))
     with tile_sizes(*tile):

@@ -21,8 +21,8 @@ class Adjacency:
         \text{mean:}\; D^{-1} A x, \qquad \text{symmetric:}\; \hat D^{-1/2} (A + I) \hat D^{-1/2} x
 
     Pass it in place of ``edge_index`` where many batches have the same edges. Both matrices are kept with their
-    transposes, which the backward multiplies with: a graph of a million edges trains ten times as fast as through one
-    message per edge, and as PyG's own product with a sparse tensor, which transposes in every backward.
+    transposes, which the backward multiplies with: a graph of a million edges trains ten times as fast as with one
+    message per edge, or with PyG's own product with a sparse tensor, which transposes in every backward.
 
     Args:
         edge_index: senders and receivers. num_nodes: number of nodes.
@@ -38,7 +38,7 @@ class Adjacency:
         degree = receiver.bincount(minlength=num_nodes).double()
         self._keep("mean", sender, receiver, 1.0 / degree[receiver])
         loop = torch.arange(num_nodes, device=edge_index.device)
-        # As PyG has it: a node with a loop of its own gets no other.
+        # As in PyG: a node that has a self-loop gets no second one.
         other = sender != receiver
         sender, receiver = torch.cat([sender[other], loop]), torch.cat([receiver[other], loop])
         scale = receiver.bincount(minlength=num_nodes).double().rsqrt()

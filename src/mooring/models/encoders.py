@@ -1,4 +1,4 @@
-"""What stands in a data set -> vectors of a network's width."""
+"""Raw features of a data set -> vectors of a network's width."""
 
 from __future__ import annotations
 

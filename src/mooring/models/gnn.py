@@ -41,7 +41,7 @@ class GNN(nn.Module):
         out_channels: width of the result.
         layers: number of local layers.
         edge_encoder: the same for edge features; None where there are none.
-        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. The head drops as much.
+        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. The head has the same dropout.
         position: width of an encoding of the nodes' places by PyG's ``AddRandomWalkPE`` or
             ``AddLaplacianEigenvectorPE``, or a module that maps it to ``channels``.
         memory: a function of the width that builds a virtual node, called for each place; a module, then shared by all

@@ -1,4 +1,4 @@
-"""The virtual node as OGB's models have it: one state per graph that lives through the layers."""
+"""The virtual node as OGB's models have it: one state per graph, carried from layer to layer."""
 
 from __future__ import annotations
 

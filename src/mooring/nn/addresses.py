@@ -27,7 +27,7 @@ class Addresses(nn.Module):
     Args:
         address_channels: width of the raw addresses.
         slots, heads: number of slot addresses; each head has its own.
-        dim: width of the shared address space, a head.
+        dim: width of the shared address space, per head.
         temperature: the paper's :math:`\tau`.
 
     >>> Addresses(8, slots=3, heads=2, dim=4).table().shape

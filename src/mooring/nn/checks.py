@@ -51,7 +51,7 @@ def check_share(who: str, name: str, value: Any) -> None:
 
 
 def check_choice(who: str, name: str, value: Any, options: Sequence[str], otherwise: str | None = None) -> None:
-    """One of a few words; ``otherwise`` says what else would have been taken."""
+    """One of a few words; ``otherwise`` says what else is accepted."""
     if isinstance(value, str) and value in options:
         return
     named = [*map(repr, options), *([otherwise] if otherwise else [])]

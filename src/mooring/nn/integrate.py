@@ -1,6 +1,6 @@
 """How the context enters the node: three interchangeable modules that start at, or near, the identity.
 
-All of them are an :class:`Integration`, and so may be a module of your own.
+Each is an :class:`Integration`, as a module of your own may be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mooring.ops.checks import check_count
 
 @runtime_checkable
 class Integration(Protocol):
-    r"""What :class:`~mooring.nn.SlotVirtualNode` asks of the module that takes the context into the nodes.
+    r"""What :class:`~mooring.nn.SlotVirtualNode` expects of the module that brings the context into the nodes.
 
     It may also have a method ``residual_gain() -> Tensor | None``. Where that returns a gain :math:`g` per channel,
     calling the module must mean :math:`h_j + g \odot O_j`; the read then computes that sum itself, without a pass over
@@ -42,7 +42,7 @@ class Integration(Protocol):
 
 
 def as_integration(who: str, module: nn.Module) -> Integration:
-    """A module that was checked to be one."""
+    """The module, once it is known to be an integration."""
     width = getattr(module, "context_channels", None)
     if width is None:
         raise TypeError(
@@ -76,8 +76,8 @@ class SlotFiLM(nn.Module):
         hidden_channels: hidden width of the MLP; channels if None.
         linear: add :math:`W O_j`. The bounds keep the modulation in the range it was trained on; a count beyond it
             passes by this path.
-        init_std: of the final map's weights. Zero is the identity, with no gradient to the routing at the first step;
-            the paper's 1e-3 keeps the direct path and lets gradients through.
+        init_std: deviation of the final map's weights. Zero is the identity, with no gradient to the routing at the
+            first step; the paper's 1e-3 keeps the direct path and lets gradients through.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def lazy_channels(key: str) -> Callable[[type[Module]], type[Module]]:
             if not any(map(is_lazy, self.parameters())):
                 again(self)
                 return
-            for child in self.children():  # what was passed in may be ready
+            for child in self.children():  # a module that was passed in may have its width already
                 if not any(map(is_lazy, child.parameters())):
                     reset(child)
 
@@ -74,7 +74,7 @@ class Waiting:
         self.handles: list[Any] = []
 
     def hold(self, module: Any) -> None:
-        """Forget the parameters that stand in for those to come."""
+        """Replace the parameters by placeholders."""
         given, stood_in = self.channels, module.channels
         module.channels = dict.fromkeys(stood_in, given) if given == UNKNOWN and isinstance(stood_in, dict) else given
         passed_in = [one for one in (*self.args, *self.kwargs.values()) if isinstance(one, nn.Module)]
@@ -118,7 +118,7 @@ class Waiting:
         self.become(module, dict(zip(names, widths, strict=True)) if names != [""] else widths[0])
 
     def become(self, module: nn.Module, channels: Widths) -> None:
-        """Build a twin of the right width and take over all that it is."""
+        """Build a twin of the right width and take over its attributes and values."""
         twin = self.kind.__new__(self.kind)
         # The first call may be one for inference, whose tensors could never be trained.
         with torch.inference_mode(False), torch.no_grad():
@@ -129,7 +129,7 @@ class Waiting:
 
 
 class _Unknown(UninitializedParameter):
-    """One that a state dict can hold, as those of PyG's ``Linear``."""
+    """An uninitialised parameter that a state dict can hold, as in PyG's ``Linear``."""
 
     def detach(self) -> _Unknown:
         return self
@@ -139,7 +139,7 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
 def _take_over(module: nn.Module, twin: nn.Module) -> None:
-    """Attributes and numbers of ``twin``, in the module's own parameters: whoever holds them goes on holding them."""
+    """Attributes and values of ``twin``, in the module's own parameters, which an optimiser may already hold."""
     vars(module).update({name: one for name, one in vars(twin).items() if name not in _OF_EVERY_MODULE})
     for name, made in twin._parameters.items():
         waits: Any = module._parameters[name]
@@ -165,7 +165,7 @@ def _is_unknown(channels: Any) -> bool:
 
 
 def _stand_in(who: str, channels: Widths, given: Mapping[str, Any]) -> Widths:
-    """A width that every check lets pass, with at least the parameters that any other has."""
+    """A width that passes every check and builds every parameter that the final width will have."""
     heads, memory, memory_channels = (given.get(name) for name in ("heads", "memory", "memory_channels"))
     if isinstance(memory_channels, int):
         width = memory_channels + 1

@@ -1,4 +1,4 @@
-"""What a virtual node holds after a write, for those who want to look inside."""
+"""What a virtual node holds after a write, for a look inside."""
 
 from __future__ import annotations
 

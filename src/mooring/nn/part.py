@@ -32,8 +32,8 @@ def readers(
 ) -> Bool[Tensor, " nodes"] | None:
     """The nodes that read: targets, less those that do not write and hold NaN or infinity. None means all.
 
-    Such a node has nothing to ask with. Its own output could only be NaN, and so would be the gradients of all that
-    it read, even where no loss looks at it.
+    Such a node has no valid query. Its output could only be NaN, and so would be the gradients of everything it read,
+    even where no loss depends on it.
     """
     if writes is None:
         return targets

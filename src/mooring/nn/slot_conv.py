@@ -114,7 +114,7 @@ class SlotConv(nn.Module):
         check_features(self, self.channels, x)
         options = {"ptr": ptr, "plan": plan, "memory": memory, "return_state": return_state or None}
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
-        # Through everything, and not only the memory: the MLP too would multiply its zero slopes by NaN.
+        # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight)
         sound = readers(x, None, writers(sources, log_weight), None)

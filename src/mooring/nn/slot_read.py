@@ -33,7 +33,7 @@ class SlotRead(nn.Module):
 
     Paper: ``eq:slotreadout``, ``eq:target-slot-read``; with ``addresses`` the keys are the static slot addresses.
 
-    Where it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the slots' keys and values: a node then meets two
+    Where it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the slots' keys and values: a node then costs two
     skinny matrix products and no ``channels x channels`` one.
 
     Args:

@@ -66,9 +66,8 @@ class SlotVirtualNode(nn.Module):
         anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
             helps where slots see hundreds of them.
         mass_map, content_dropout: as in :class:`SlotUpdate`.
-        dropout: in training, the share of writes that are dropped, each node's to each slot and head by itself (what is
-            left weighs as much more, so that masses stay what they are on average), and of the channels of the
-            context that is read.
+        dropout: in training, the share of writes that are dropped, independently per node, slot and head (the rest are
+            scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read.
         competition: slots compete for nodes, so that masses are soft counts; see :class:`SlotWrite`.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
@@ -192,18 +191,17 @@ class SlotVirtualNode(nn.Module):
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
         Args:
-            batch: graph id of each node, in any order; None when all nodes are one graph. With ``ptr``, where each
-                graph begins, sorted nodes need no further look; a ``plan`` (:func:`mooring.ops.plan`) is made once for
-                all layers.
+            batch: graph id of each node, in any order; None when all nodes are one graph. ``ptr``, where each graph
+                begins, saves a look at sorted nodes; a ``plan`` (:func:`mooring.ops.plan`) is made once for all layers.
             address: where each node writes and reads, with ``address_channels``.
             sources: the nodes that write. targets: the nodes that read; the others come back unchanged.
             log_weight: logarithm of each node's multiplicity in the write, ``[nodes]``; ``-inf`` leaves a node out. Or
                 a bias ``[nodes, slots, heads]`` of each score, as in :func:`mooring.ops.write`.
             num_graphs: number of graphs, needed when the last ones are empty.
-            memory: the :class:`SlotMemory` of an earlier layer with as many slots, to go on from: its slots take the
+            memory: the :class:`SlotMemory` of an earlier layer with as many slots, to continue from: its slots take the
                 place of the learned ones, as queries (unless slots have addresses) and in the residual.
             return_state: also return the :class:`SlotMemory` of this pass; ``"slots"`` leaves out the weights of write
-                and read, which cost as much again and which the next layer has no use for.
+                and read, which double the cost and which the next layer does not need.
         """
         plan = check_input(
             self,
@@ -266,7 +264,7 @@ class SlotVirtualNode(nn.Module):
         return memory.slots
 
     def _drop_writes(self, x: Tensor, log_weight: Tensor | None) -> Tensor:
-        """Weights of zero for a share of the writes, and for the others as much more."""
+        """Weights that drop a share of the writes and scale the others up."""
         kept = torch.rand(x.size(0), self.slots, self.heads, device=x.device) >= self.dropout
         bias = torch.where(kept, -math.log1p(-self.dropout), float("-inf")).to(x.dtype)
         if log_weight is None:

@@ -13,7 +13,7 @@ class MemoryOptions:
     """What a user may choose about a global memory, whatever task it serves; a module ignores what it does not need.
 
     Each is an argument of :class:`~mooring.nn.SlotVirtualNode` and documented there. ``anchored`` is not among them,
-    since that is which model it is, nor is ``merge``, which is code and no value.
+    since it decides which model this is, nor is ``merge``, which is code and not a value.
 
     Args:
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, content_dropout,

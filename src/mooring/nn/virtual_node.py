@@ -38,8 +38,8 @@ class VirtualNode(nn.Module):
         copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
             symmetry lemma), so they add nothing; kept to show it.
         scale: the paper's :math:`\epsilon`.
-        joint: let the target MLP see node and state together; False gives it the state alone, so that every node is
-            told the same.
+        joint: let the target MLP see node and state together; False gives it the state alone, so that every node
+            gets the same update.
 
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
 
@@ -133,7 +133,7 @@ def pooled_mean(
     log_weight: Float[Tensor, " nodes"] | None = None,
     num_graphs: int | None = None,
 ) -> SlotState:
-    """The state of a slot that asks for nothing: content is the mean, log_mass the log of the (weighted) count."""
+    """The state of a slot with a zero query: content is the mean, log_mass the log of the (weighted) count."""
     nothing = x.new_zeros(x.size(0), 1, 0)
     query = x.new_zeros(1, 1, 0)
     writes, value = writers(sources, log_weight), x.unsqueeze(1)

@@ -3,7 +3,7 @@
 - ``"tiles"`` (:mod:`mooring.ops.tiles`): no padding to the largest graph, memory that does not grow with the nodes, and
   a backward of its own. For large or uneven batches on a CPU.
 - ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; where the data
-  cannot be looked at (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
+  cannot be inspected (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
   ``torch.func``); and on other devices.
 - ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU.
 

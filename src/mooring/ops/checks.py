@@ -60,7 +60,7 @@ class checks:
 
 
 def checks_values() -> bool:
-    """Whether values are looked at: never in a traced graph, which must not branch on them."""
+    """Whether values are checked: never in a traced graph, which must not branch on them."""
     return checks._on and not torch.compiler.is_compiling()
 
 
@@ -149,7 +149,7 @@ def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None
 
 
 def check_node_vector(who: str, name: str, vector: Tensor, num_nodes: int, of: str | None = None) -> None:
-    """One entry for each node of ``of``; if None, of what the caller's user knows the nodes by."""
+    """One entry per node of ``of``; None is what the caller calls its nodes."""
     if tuple(vector.shape) != (num_nodes,):
         raise ValueError(
             f"{who}: {name} has shape {tuple(vector.shape)} but {of or HOLDER.get(who, 'x')} has {num_nodes} nodes. "
@@ -169,7 +169,7 @@ def check_log_weight(
 
     Args:
         rows: slots and heads; None where each node has one weight.
-        values: whether to look at the numbers too, unless value checks are off.
+        values: whether to check the numbers too, unless value checks are off.
     """
     if log_weight is None:
         return None
@@ -204,7 +204,7 @@ def check_index(
     num_graphs: int | None,
     count_name: str = "num_graphs",
 ) -> int:
-    """Check the graph ids and return the number of graphs, which the caller's user knows as ``count_name``."""
+    """Check the graph ids and return the number of graphs, the user's argument ``count_name``."""
     # A compiled graph must not branch on a count that it learns only when it runs.
     if not torch.compiler.is_compiling() and num_graphs is not None:
         num_graphs = check_count(who, count_name, num_graphs, least=0)

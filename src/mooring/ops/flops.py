@@ -21,7 +21,7 @@ def _attention(nodes: int, rows: int, dim: int, width: int) -> int:
 
 
 def _attention_backward(nodes: int, rows: int, dim: int, width: int) -> int:
-    """Scores once more, the slopes of the weights, and one product for each of query, key and value."""
+    """Scores once more, the gradients of the weights, and one product for each of query, key and value."""
     return 2 * nodes * rows * (3 * dim + 2 * width)
 
 

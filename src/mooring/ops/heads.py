@@ -1,4 +1,4 @@
-"""What each head does by itself: a linear map, and a softmax over slots along the axis that a CPU likes."""
+"""What each head does by itself: a linear map, and a softmax over slots along the axis that is fast on a CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def map_heads(
 ) -> Float[Tensor, "graphs slots heads out"]:
     r"""Each head of each slot through that head's matrix, :math:`y_{gmh} = W_h x_{gmh}`.
 
-    What is left of a projection that was folded into the slots. One matrix product a head reads and writes the heads
+    What is left of a projection that was folded into the slots. One matrix product per head reads and writes the heads
     where they lie; ``einsum`` would first bring them to the front. Opaque to ``torch.compile``, which cannot lower a
     batched product whose number of graphs is known only when it runs.
 
@@ -55,12 +55,12 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 
 @torch.library.custom_op("mooring::map_heads_backward", mutates_args=())
 def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    rows, slopes = _rows(x), _rows(grad)
+    rows, grads = _rows(x), _rows(grad)
     grad_x = torch.empty_like(rows)
     grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format)
     for head in range(weight.size(0)):
-        torch.mm(slopes[:, head], weight[head], out=grad_x[:, head])
-        torch.mm(slopes[:, head].t(), rows[:, head], out=grad_weight[head])
+        torch.mm(grads[:, head], weight[head], out=grad_x[:, head])
+        torch.mm(grads[:, head].t(), rows[:, head], out=grad_weight[head])
     return grad_x.view(x.shape), grad_weight
 
 

@@ -1,8 +1,8 @@
 """The plain back end: the ops as a few PyTorch calls, with nothing of our own between them and autograd.
 
 Differentiable to any order and in forward mode, vectorised by ``vmap``, traced by ``torch.export``, and at home on
-every device. Where the sizes of the graphs may be looked at, the batch is padded and each step is one batched product;
-elsewhere sums over graphs are scattered, which needs no look at the data but room for ``nodes * rows * width`` numbers.
+every device. Where the sizes of the graphs may be read, the batch is padded and each step is one batched product;
+elsewhere sums over graphs are scattered, which needs no sizes but room for ``nodes * rows * width`` numbers.
 
 Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a
 graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight
@@ -68,7 +68,7 @@ def _padded_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Ten
 
 
 def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
-    """As :func:`_padded_sums`, without a look at the sizes of the graphs."""
+    """As :func:`_padded_sums`, without the sizes of the graphs."""
     index, graphs = plan.index, plan.num_graphs
     lowest = scores.new_full((graphs, *scores.shape[1:]), float("-inf"))
     spread = index[:, None, None].expand_as(scores)
@@ -122,15 +122,15 @@ def gradients(
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
     wanted = [one for one in inputs if one is not None and one.requires_grad]
-    # A mass that nobody's scores enter, as of a plain mean, is a constant.
+    # A mass that depends on no score, as of a plain mean, is a constant.
     pairs = [(output, grad) for output, grad in zip(function(), grads, strict=True) if output.requires_grad]
-    outputs, slopes = [output for output, _ in pairs], [grad for _, grad in pairs]
-    found = iter(torch.autograd.grad(outputs, wanted, slopes, create_graph=True, allow_unused=True))
+    outputs, grads = [output for output, _ in pairs], [grad for _, grad in pairs]
+    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
     return [next(found) if one is not None and one.requires_grad else None for one in inputs]
 
 
 def is_padded(plan: Plan) -> bool:
-    """Whether the sizes of the graphs may be looked at, and are even enough."""
+    """Whether the sizes of the graphs may be read, and are even enough."""
     if plan.batch is None:
         return True
     if not plan.is_concrete:

@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def is_concrete(self) -> bool:
-        """Whether its numbers may be looked at: not while a graph is traced or without data behind it."""
+        """Whether its numbers may be read: not in a traced graph, and not without data behind it."""
         return not torch.compiler.is_compiling() and type(self.index) is Tensor and not self.index.is_meta
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ def make_plan(
     count_name: str = "num_graphs",
     device: torch.device | None = None,
 ) -> Plan:
-    """:func:`plan` for a caller whose user knows the batch as ``name`` and the nodes as the rows of ``of``."""
+    """:func:`plan` for a caller that names the batch ``name`` and the nodes ``of`` to its user."""
     if isinstance(batch, Plan):
         for what, have, given in ((of, batch.num_nodes, num_nodes), (count_name, batch.num_graphs, num_graphs)):
             if given is not None and given != have:

@@ -58,8 +58,8 @@ def read(
     graphs, slots, heads, vdim = value.shape
     if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == vdim):
         raise ValueError(
-            f"read: residual needs sum_heads=True and one query of width {vdim} a node, but sum_heads={sum_heads} and "
-            f"query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
+            f"read: residual needs sum_heads=True and one query of width {vdim} per node, but sum_heads={sum_heads} "
+            f"and query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
         )
     folded_key, folded_value = key.transpose(1, 2), value.transpose(1, 2)
     folded = sum_heads and query.size(1) == 1

@@ -132,7 +132,7 @@ def compete(
         e^{q_m^\top k_i + \log w_i} = \operatorname{softmax}_{m, \varnothing}(q^\top k_i)_m
 
     With it the masses of the slots are soft counts: a node hands out one unit over the slots and a null slot that
-    nobody reads. Being a log weight, it leaves merging, streaming and multiplicities as they are; the log of a
+    is never read. Being a log weight, it leaves merging, streaming and multiplicities as they are; the log of a
     multiplicity is added to it.
 
     Args:

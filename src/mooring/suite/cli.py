@@ -41,7 +41,7 @@ def print_version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -76,7 +76,7 @@ def run(
     ] = "",
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, changes the preset.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the records.")] = RUNS,
+    out: Annotated[Path, typer.Option(help="Folder for the records.")] = RUNS,
     workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
@@ -153,7 +153,7 @@ def data(
 def report(
     sources: Annotated[list[Path] | None, typer.Argument(help="Folders of records; runs/ or results/.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    refresh: Annotated[bool, typer.Option(help="Also renew the tables in README.md and docs/.")] = False,
+    refresh: Annotated[bool, typer.Option(help="Also update the tables in README.md and docs/.")] = False,
     check: Annotated[
         bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
     ] = False,

@@ -130,7 +130,7 @@ def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, 
 
 
 def _end_with_parent() -> None:
-    # When their parent is killed, the processes of a pool wait for work for ever.
+    # When their parent is killed, the processes of a pool wait for work forever.
     parent = parent_process()
     assert parent is not None
 

@@ -30,8 +30,8 @@ class _Write(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_content: Tensor, grad_log_mass: Tensor) -> Any:
         query, key, value, log_weight, *state = ctx.saved_tensors
-        slopes = (grad_content, grad_log_mass)
-        grads = ctx.call("write_backward", *slopes, query, key, value, *ctx.place, log_weight, *state)
+        incoming = (grad_content, grad_log_mass)
+        grads = ctx.call("write_backward", *incoming, query, key, value, *ctx.place, log_weight, *state)
         return (None, None, *grads)
 
 

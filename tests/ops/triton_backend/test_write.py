@@ -92,9 +92,9 @@ def test_nodes_of_no_weight_have_no_influence_whatever_they_hold(kernels: Kernel
     outputs, grads = with_gradients(lambda *tensors: write(kernels, batch, *tensors), query, key, value, weight)
     slow, slow_grads = with_gradients(lambda q, k, v: oracle_write(batch, q, k, v, weight), query, key, value)
     state = write(kernels, batch, query, spoilt_key, spoilt_value, weight)
-    slopes = [torch.ones_like(entry) for entry in state]
-    spoilt_grads = kernels("write_backward", *slopes, query, spoilt_key, spoilt_value, *places(batch), weight, *state)
-    clean_grads = kernels("write_backward", *slopes, query, key, value, *places(batch), weight, *outputs)
+    incoming = [torch.ones_like(entry) for entry in state]
+    spoilt_grads = kernels("write_backward", *incoming, query, spoilt_key, spoilt_value, *places(batch), weight, *state)
+    clean_grads = kernels("write_backward", *incoming, query, key, value, *places(batch), weight, *outputs)
     for one, other in zip(outputs, slow, strict=True):
         assert_close(one, other)
     for one, other in zip(grads[:3], slow_grads, strict=True):

@@ -93,7 +93,7 @@ class _Read(torch.autograd.Function):
 
 
 def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
-    """The nodes that take part; those of weight zero do not, and are never looked at: they may hold NaN."""
+    """The nodes that take part; those of weight zero do not, and are never read: they may hold NaN."""
     if log_weight is None:
         return where
     gone = weightless(log_weight)

@@ -108,7 +108,7 @@ def along_last(tensor: Tensor) -> Tensor:
 
 
 def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors: Tensor | None) -> None:
-    """What holds for every launcher; shapes are the business of :func:`mooring.ops.write` and ``read``."""
+    """What holds for every launcher; shapes are checked by :func:`mooring.ops.write` and ``read``."""
     if language.triton is None:
         raise ImportError(language.HINT)
     check_device(who, ptr=ptr, order=order, **tensors)

@@ -47,7 +47,7 @@ def read_backward(
     inputs = _fold(query, key, value, ptr, order, sum_heads)
     slots, parts, groups, dim, width = (inputs[name] for name in ("slots", "parts", "groups", "dim", "width"))
     (num_graphs, _, heads, _), num_nodes = value.shape, query.size(0)
-    inputs["slope"] = grad_context.expand(-1, parts, -1).contiguous()
+    inputs["grad_context"] = grad_context.expand(-1, parts, -1).contiguous()
     tiles = {**_tiles(inputs, backward=True), "RESIDUAL": residual}
     # Whole heads side by side where they fit into one tile, else blocks of each head's slots.
     group_room = _power(groups)
@@ -73,7 +73,7 @@ def read_backward(
     inputs |= {"grad_query": grad_query, **statistics}
     if not fits:
         grid = (launch.num_chunks(num_nodes, num_graphs, tiles["NODES"]), parts)
-        # Queries and slopes fill the registers: nothing else is loaded ahead.
+        # Queries and gradients fill the registers: nothing else is loaded ahead.
         launch.run(read_grad_kernels.read_nodes, grid, **inputs, **{**tiles, "num_stages": 1})
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,

@@ -1,7 +1,7 @@
 # mypy: disable-error-code=no-untyped-def
 r"""Kernels of the read's backward: scores are recomputed, sums are taken in a fixed order.
 
-With :math:`\rho_m = \operatorname{softmax}_m(q_j^\top k_m)` and the slope :math:`g_j` of the context:
+With :math:`\rho_m = \operatorname{softmax}_m(q_j^\top k_m)` and the gradient :math:`g_j` of the context:
 
 .. math::
     \mathrm{d}s_{jm} = \rho_{jm} (g_j^\top v_m - \textstyle\sum_n \rho_{jn} g_j^\top v_n), \qquad
@@ -26,7 +26,7 @@ from mooring.ops.triton.read_kernels import load_slots, score_slots
 
 
 @jit
-def segment_slopes(scores, along, NODES: tl.constexpr, GROUPS: tl.constexpr, SLOTS: tl.constexpr):
+def segment_grads(scores, along, NODES: tl.constexpr, GROUPS: tl.constexpr, SLOTS: tl.constexpr):
     """A softmax in each segment of ``SLOTS`` columns, and the gradients of the scores; both ``[NODES, columns]``."""
     scores = tl.reshape(scores, (NODES, GROUPS, SLOTS))
     along = tl.reshape(along, (NODES, GROUPS, SLOTS))
@@ -39,7 +39,7 @@ def segment_slopes(scores, along, NODES: tl.constexpr, GROUPS: tl.constexpr, SLO
 
 @jit
 def read_rows(
-    query, key, value, ptr, order, slope, log_mass, offset,
+    query, key, value, ptr, order, grad_context, log_mass, offset,
     grad_query, grad_key, grad_value, partial_key, partial_value,
     num_nodes, num_graphs, half, slots, parts, groups, dim, width,
     query_node, query_part, key_graph, key_slot, key_head, value_graph, value_slot, value_head,
@@ -74,22 +74,22 @@ def read_rows(
             node, inside, live = find_nodes(at, stop, graph, num_graphs, order, NODES)
             queries = load_tile(query + part * query_part, node, live, query_node, dim, DIM)
             scores = score_slots(queries, keys, slot_ok, PRECISION)
-            slopes = load_tile(slope, node * parts + part, live, width, width, WIDTH)
-            along = tl.dot(slopes, tl.trans(values), input_precision=PRECISION)
+            grads = load_tile(grad_context, node * parts + part, live, width, width, WIDTH)
+            along = tl.dot(grads, tl.trans(values), input_precision=PRECISION)
             if ALL_SLOTS:
-                shares, grad_scores = segment_slopes(scores, along, NODES, GROUPS, SLOTS)
+                shares, grad_scores = segment_grads(scores, along, NODES, GROUPS, SLOTS)
             else:
                 place = node * heads + part + tl.program_id(2) // tl.cdiv(slots, SLOTS)
                 log = tl.load(log_mass + place, mask=live, other=0.0)
                 mean = tl.load(offset + place, mask=live, other=0.0)
                 shares = tl.exp(scores - log[:, None])
                 grad_scores = shares * (along - mean[:, None])
-            grad_values = tl.dot(tl.trans(shares), slopes, grad_values, input_precision=PRECISION)
+            grad_values = tl.dot(tl.trans(shares), grads, grad_values, input_precision=PRECISION)
             grad_keys = tl.dot(tl.trans(grad_scores), queries, grad_keys, input_precision=PRECISION)
             if ALL_SLOTS:
                 plus = tl.zeros((NODES, DIM), tl.float32)
                 if RESIDUAL:
-                    plus = load_tile(slope, node * parts + part, inside, width, width, DIM)
+                    plus = load_tile(grad_context, node * parts + part, inside, width, width, DIM)
                 grad_queries = tl.dot(grad_scores, keys, plus, input_precision=PRECISION)
                 store_tile(grad_query, grad_queries, node * parts + part, inside, dim, dim, DIM)
         if graph < num_graphs:
@@ -106,7 +106,7 @@ def read_rows(
 
 @jit
 def read_nodes(
-    query, key, value, ptr, order, slope, log_mass, offset, grad_query,
+    query, key, value, ptr, order, grad_context, log_mass, offset, grad_query,
     num_nodes, num_graphs, slots, parts, groups, dim, width,
     query_node, query_part, key_graph, key_slot, key_head, value_graph, value_slot, value_head,
     NODES: tl.constexpr, SLOTS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
@@ -122,10 +122,10 @@ def read_nodes(
         node, inside, live = find_nodes(start, stop, graph, num_graphs, order, NODES)
         known_slots = of_known(graph, num_graphs, slots)
         queries = load_tile(query + part * query_part, node, live, query_node, dim, DIM)
-        slopes = load_tile(slope, node * parts + part, live, width, width, WIDTH)
+        grads = load_tile(grad_context, node * parts + part, live, width, width, WIDTH)
         grad_queries = tl.zeros((NODES, DIM), tl.float32)
         if RESIDUAL:
-            grad_queries = load_tile(slope, node * parts + part, inside, width, width, DIM)
+            grad_queries = load_tile(grad_context, node * parts + part, inside, width, width, DIM)
         for group in range(groups):
             head = part + group
             top = tl.full((NODES,), float("-inf"), tl.float32)
@@ -142,7 +142,7 @@ def read_nodes(
                 new_top = tl.maximum(top, tl.max(scores, axis=1))
                 shrink = tl.exp(top - finite(new_top))
                 shares = tl.exp(scores - finite(new_top)[:, None])
-                along = tl.dot(slopes, tl.trans(values), input_precision=PRECISION)
+                along = tl.dot(grads, tl.trans(values), input_precision=PRECISION)
                 mass = mass * shrink + tl.sum(shares, axis=1)
                 total = total * shrink + tl.sum(shares * along, axis=1)
                 top = new_top
@@ -157,7 +157,7 @@ def read_nodes(
                     value, graph, slot, slot < known_slots, head, value_graph, value_slot, value_head, width, WIDTH
                 )
                 shares = tl.exp(score_slots(queries, keys, slot_ok, PRECISION) - log[:, None])
-                along = tl.dot(slopes, tl.trans(values), input_precision=PRECISION)
+                along = tl.dot(grads, tl.trans(values), input_precision=PRECISION)
                 grad_scores = shares * (along - mean[:, None])
                 grad_queries = tl.dot(grad_scores, keys, grad_queries, input_precision=PRECISION)
         store_tile(grad_query, grad_queries, node * parts + part, inside, dim, dim, DIM)

@@ -1,4 +1,4 @@
-"""Kernels noted down instead of started: what a GPU would be given, found out without one."""
+"""Kernels recorded instead of launched: what a GPU would run, without needing one."""
 
 from __future__ import annotations
 

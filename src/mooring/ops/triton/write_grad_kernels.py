@@ -1,7 +1,7 @@
 # mypy: disable-error-code=no-untyped-def
 r"""Kernels of the write's backward: scores are recomputed, sums are taken in a fixed order.
 
-With :math:`p_i = e^{s_i} / Z` and the slopes :math:`g` of :math:`\mu` and :math:`\gamma` of :math:`\log Z`:
+With :math:`p_i = e^{s_i} / Z` and the gradients :math:`g` of :math:`\mu` and :math:`\gamma` of :math:`\log Z`:
 
 .. math::
     \mathrm{d}s_i = p_i (g^\top v_i - g^\top \mu + \gamma), \qquad
@@ -17,36 +17,36 @@ from mooring.ops.triton.write_kernels import load_nodes
 
 
 @jit
-def load_slopes(
+def load_grads(
     content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
     r"""What a graph's rows contribute: :math:`g`, :math:`\log Z`, and :math:`g^\top \mu - \gamma`."""
     cell = (graph * rows + row) * parts + part
     cell_ok = row < of_known(graph, num_graphs, rows)
-    slopes = load_tile(grad_content, cell, cell_ok, width, width, WIDTH)
+    grads = load_tile(grad_content, cell, cell_ok, width, width, WIDTH)
     means = load_tile(content, cell, cell_ok, width, width, WIDTH)
     # Rows that do not exist have infinite mass, so that no node has a share in them.
     log = finite(tl.load(log_mass + cell, mask=cell_ok, other=float("inf")))
-    offset = tl.sum(slopes * means, axis=1) - tl.load(grad_log_mass + cell, mask=cell_ok, other=0.0)
-    return slopes, log, offset
+    offset = tl.sum(grads * means, axis=1) - tl.load(grad_log_mass + cell, mask=cell_ok, other=0.0)
+    return grads, log, offset
 
 
 @jit
-def score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION: tl.constexpr):
+def score_grads(queries, keys, values, weight, grads, log, offset, PRECISION: tl.constexpr):
     """The softmax and the gradients of the scores, ``[NODES, ROWS]``; both zero where a node is left out."""
     scores = tl.dot(keys, tl.trans(queries), input_precision=PRECISION) + tl.trans(weight)
     shares = tl.exp(scores - log[None, :])
-    along = tl.dot(values, tl.trans(slopes), input_precision=PRECISION)
-    # A row into which nothing was written may have any slope, NaN included.
+    along = tl.dot(values, tl.trans(grads), input_precision=PRECISION)
+    # A row into which nothing was written may have any gradient, NaN included.
     return shares, tl.where(shares == 0.0, 0.0, shares * (along - offset[None, :]))
 
 
 @jit
-def store_weight_slopes(
+def store_weight_grads(
     grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW: tl.constexpr
 ):
-    """Weights of rows: each its own slope. Weights of nodes: sums over the rows of each part."""
+    """Weights of rows: each its own gradient. Weights of nodes: sums over the rows of each part."""
     if PER_ROW:
         place = (node[:, None] * rows + row[None, :]) * parts + part
         tl.store(grad_log_weight + place, grad_scores, mask=inside[:, None] & row_ok[None, :])
@@ -74,7 +74,7 @@ def write_rows(
     grad_queries = tl.zeros((ROWS, DIM), tl.float32)
     for chunk in range(program, num_chunks, tl.num_programs(0)):
         graph, start, stop = find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK)
-        slopes, log, offset = load_slopes(
+        grads, log, offset = load_grads(
             content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
             WIDTH,
         )  # fmt: skip
@@ -85,17 +85,17 @@ def write_rows(
                 key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
-            shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
+            shares, grad_scores = score_grads(queries, keys, values, weight, grads, log, offset, PRECISION)
             grad_queries = tl.dot(tl.trans(grad_scores), keys, grad_queries, input_precision=PRECISION)
             if ALL_ROWS:
                 if log_weight is not None:
-                    store_weight_slopes(
+                    store_weight_grads(
                         grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW
                     )
                 if value is None:
-                    grad_keys = tl.dot(shares, slopes, input_precision=PRECISION)
+                    grad_keys = tl.dot(shares, grads, input_precision=PRECISION)
                 else:
-                    grad_values = tl.dot(shares, slopes, input_precision=PRECISION)
+                    grad_values = tl.dot(shares, grads, input_precision=PRECISION)
                     store_tile(grad_value, grad_values, node * parts + part, inside, width, width, WIDTH)
                     grad_keys = tl.zeros((NODES, DIM), tl.float32)
                 grad_keys = tl.dot(grad_scores, queries, grad_keys, input_precision=PRECISION)
@@ -124,7 +124,7 @@ def write_nodes(
             row = first + tl.arange(0, ROWS)
             row_ok = row < rows
             queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
-            slopes, log, offset = load_slopes(
+            grads, log, offset = load_grads(
                 content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
                 WIDTH,
             )  # fmt: skip
@@ -133,14 +133,14 @@ def write_nodes(
                 key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
-            shares, grad_scores = score_slopes(queries, keys, values, weight, slopes, log, offset, PRECISION)
+            shares, grad_scores = score_grads(queries, keys, values, weight, grads, log, offset, PRECISION)
             if value is None:
-                grad_keys = tl.dot(shares, slopes, grad_keys, input_precision=PRECISION)
+                grad_keys = tl.dot(shares, grads, grad_keys, input_precision=PRECISION)
             else:
-                grad_values = tl.dot(shares, slopes, grad_values, input_precision=PRECISION)
+                grad_values = tl.dot(shares, grads, grad_values, input_precision=PRECISION)
             grad_keys = tl.dot(grad_scores, queries, grad_keys, input_precision=PRECISION)
             if PER_ROW:
-                store_weight_slopes(grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW)
+                store_weight_grads(grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW)
             else:
                 grad_weights += tl.sum(grad_scores, axis=1)
         store_tile(grad_key, grad_keys, node * parts + part, inside, dim, dim, DIM)

@@ -59,15 +59,13 @@ class _Plain:
 def _compare(index: Tensor, slow: object) -> float:
     generator = torch.Generator().manual_seed(0)
     shapes = (index.numel(), 1, DIM), (SLOTS, HEADS, DIM), (int(index.max()) + 1, SLOTS, HEADS, DIM)
-    x, query, slope = (
-        torch.randn(shape, dtype=torch.float64, generator=generator).to(index.device) for shape in shapes
-    )
+    x, query, grad = (torch.randn(shape, dtype=torch.float64, generator=generator).to(index.device) for shape in shapes)
     results = []
     for module in (ops, slow):
         inputs = [x.clone().requires_grad_(), query.clone().requires_grad_()]
         state = module.write(inputs[1], inputs[0], inputs[0], index)  # type: ignore[attr-defined]
         context = module.read(inputs[0].expand(-1, HEADS, -1), inputs[1], state.content, index)  # type: ignore[attr-defined]
         # A mean and not a sum: gradients stay of the size of one whatever the number of nodes.
-        loss = (state.content * slope).mean() + state.log_mass.mean() + context.square().mean()
+        loss = (state.content * grad).mean() + state.log_mass.mean() + context.square().mean()
         results.append([state.content, state.log_mass, context, *torch.autograd.grad(loss, inputs)])
     return max(float((fast - plain).detach().abs().max()) for fast, plain in zip(*results, strict=True))

@@ -69,15 +69,15 @@ def synchronise(device: str) -> None:
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
     """Forward and backward to parameters and input, as in a training step, or a forward without gradients."""
-    slope: list[Tensor] = []
+    grad: list[Tensor] = []
 
     def with_gradients() -> None:
         module.zero_grad(set_to_none=True)
         leaf = x.detach().requires_grad_()
         out = forward(leaf)
-        if not slope:  # the gradient that the backward starts from is the caller's, in time and in memory
-            slope.append(torch.ones_like(out))
-        out.backward(slope[0])
+        if not grad:  # the gradient that the backward starts from is the caller's, in time and in memory
+            grad.append(torch.ones_like(out))
+        out.backward(grad[0])
 
     def without_gradients() -> None:
         with torch.no_grad():
@@ -161,14 +161,14 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
 
     # Code, thread pools and parameter gradients do not belong to the call; nor does what the caller holds.
     step(lambda part: forward(part, few, num_graphs), module, x[: few.numel()], backward=True)()
-    slope = torch.ones(peer.output_rows(num_nodes, num_graphs), setting.dim, dtype=peer.dtype, device=setting.device)
+    grad = torch.ones(peer.output_rows(num_nodes, num_graphs), setting.dim, dtype=peer.dtype, device=setting.device)
 
     def run() -> None:
-        forward(x.requires_grad_(), batch, num_graphs).backward(slope)
+        forward(x.requires_grad_(), batch, num_graphs).backward(grad)
 
     extra = growth(run, setting.device)
     size = peer.dtype.itemsize * setting.dim
-    return {"extra": extra, "tensors": (2 * num_nodes + slope.size(0)) * size}
+    return {"extra": extra, "tensors": (2 * num_nodes + grad.size(0)) * size}
 
 
 def growth(run: Callable[[], object], device: str = "cpu") -> int:

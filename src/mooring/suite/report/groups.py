@@ -194,7 +194,7 @@ def short(model: str, run: Record | None = None) -> str:
 
 
 def rank(model: str) -> tuple[int, int, int, str]:
-    """A sort key that puts models in the order of the paper's tables, and A+B behind B alone."""
+    """A sort key that puts models in the order of the paper's tables, and A+B after B alone."""
     known = list(KNOWN)
     places = [known.index(part) if part in known else len(known) for part in model.split("+")]
     return (places[-1], len(places), places[0], model)

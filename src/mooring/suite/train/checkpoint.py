@@ -1,6 +1,6 @@
 """Checkpoints: tensors and JSON only, in safetensors files, so that loading one runs no code.
 
-Beside them is ``history.csv``, the curves so far, to look at while a run trains.
+Beside them is ``history.csv``, the curves so far, to watch while a run trains.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def _own_experiment(task: str) -> type[Experiment]:
 def _task_modules(wanted: str = "") -> dict[str, str]:
     """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
 
-    The folder that a wanted task is named after is looked at first, and no folder after the one that has it.
+    The folder that a wanted task is named after is searched first, and no folder after the one that has it.
     """
     found: dict[str, str] = {}
     suite = importlib.import_module("mooring.suite")

@@ -11,7 +11,7 @@ from typing import Any
 
 # The generators of all libraries take seeds of 32 bits.
 LARGEST_SEED = 2**32 - 1
-# More runs than anyone can mean; a list of them would fill the memory first.
+# More runs than anyone could want; a list of many more would fill the memory.
 MOST_SEEDS = 10_000
 
 

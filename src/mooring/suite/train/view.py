@@ -1,4 +1,4 @@
-"""How far a run is, and how the user gets to see it.
+"""The progress of a run, and how the user sees it.
 
 A run reports to a monitor. In a process of its own that is a small file, written atomically, which the parent reads
 and shows: one live line per run on a terminal, plain lines elsewhere.
@@ -32,7 +32,7 @@ BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Args:
         epochs_done, epochs: finished epochs, and the largest number of them.

@@ -109,7 +109,7 @@ class TwoRadiusExperiment(MemoryExperiment):
     """Every target names the label and the number of the sources that share its identifier.
 
     Models are ``mpnn`` (no global module), two variants of it that the paper's words allow as well, ``mpnn-additive``
-    (nodes merely add what they hear) and ``mpnn-summed`` (embeddings are added up), and the names of
+    (nodes merely add what they receive) and ``mpnn-summed`` (embeddings are added up), and the names of
     :mod:`mooring.zoo`. Selection is by ``both``.
 
     Paper: ``tab:counted``, ``app:protocol``.

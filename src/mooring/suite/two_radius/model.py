@@ -120,9 +120,9 @@ class TwoRadiusNet(nn.Module):
 
     Paper: ``app:protocol``, "Model variants".
 
-    Departs: the paper leaves open how the embeddings meet (here: side by side), where the memory stands (once, after
-    the local layers), the activation (ReLU) and the message (the sender's state itself). Nodes that must have equal
-    states, because they have equal features and receive nothing, are computed once.
+    Departs: the paper leaves open how the embeddings are combined (here: side by side), where the memory stands (once,
+    after the local layers), the activation (ReLU) and the message (the sender's state itself). Nodes that must have
+    equal states, because they have equal features and receive nothing, are computed once.
 
     Args:
         num_identifiers: identifiers including those of the centres.
