@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mooring import ops, zoo
+from mooring.zoo.ablations import TokenWrite
 from mooring.zoo.base import Rows
-from mooring.zoo.registers import TokenWrite
-from mooring.zoo.relay import RelayRead
+from mooring.zoo.latents import RelayRead
 from mooring.zoo.sum_attention import MagnitudeUpdate
 from support import assert_close, assert_finite
 
@@ -156,7 +156,7 @@ def test_clones_stay_equal_and_independent_ones_do_not() -> None:
 
 
 def test_expander_edges_stay_inside_a_graph_and_reach_every_source() -> None:
-    from mooring.zoo.exphormer import expander
+    from mooring.zoo.attention import expander
 
     index = torch.tensor([0, 2, 2, 0, 0, 2, 2, 2])
     x = torch.zeros(8, 1)

@@ -33,14 +33,11 @@ FILES = {
         *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
     ),
     "wide": ("vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
-    "ablations": ("lse", "shared-anchor"),
-    "registers": ("registers", "sink"),
+    "ablations": ("lse", "shared-anchor", "registers", "sink"),
     "sum_attention": ("acam", "cpa-add", "cpa-scale"),
     "competing_slots": ("gmt", "slot-attention"),
-    "latents": ("isab", "perceiver"),
-    "relay": ("range",),
-    "dense_attention": ("transformer", "performer"),
-    "exphormer": ("exphormer",),
+    "latents": ("isab", "perceiver", "range"),
+    "attention": ("transformer", "performer", "exphormer"),
     "readouts": ("pna", "deep-sets", "gin-sum"),
 }
 HOMES = {name: f"mooring.zoo.{file}" for file, names in FILES.items() for name in names}

@@ -11,8 +11,7 @@ from mooring.suite.motifs import READOUTS, MotifExperiment
 from mooring.suite.motifs.data import MOTIF_NAMES, TEST_SPLITS, MotifSettings
 from mooring.suite.motifs.experiment import PRESETS
 from mooring.suite.train import ConfigError, get_experiment
-from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import run_one
+from mooring.suite.train.run import RunRequest, run_one
 
 TINY = PRESETS["tiny"]
 

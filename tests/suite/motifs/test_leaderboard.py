@@ -11,8 +11,7 @@ from mooring.suite.motifs.data import MOTIF_NAMES
 from mooring.suite.motifs.data.dataset import cached_census, collate
 from mooring.suite.motifs.experiment import learned_backbone
 from mooring.suite.motifs.leaderboard import SCREEN, TINY
-from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import run_one
+from mooring.suite.train.run import RunRequest, run_one
 
 
 def build(model: str, config=TINY, seed: int = 3) -> torch.nn.Module:

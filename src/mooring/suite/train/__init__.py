@@ -10,8 +10,7 @@ from mooring.suite.train.experiment import (
     list_experiments,
     register_experiment,
 )
-from mooring.suite.train.request import RunRequest, parse_seeds
-from mooring.suite.train.run import Run, resolve, run_one
+from mooring.suite.train.run import Run, RunRequest, parse_seeds, resolve, run_one
 from mooring.suite.train.view import Monitor, Progress
 
 __all__ = [

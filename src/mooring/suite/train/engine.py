@@ -14,8 +14,7 @@ from typing import Literal, Protocol
 
 from mooring.named import suggest
 from mooring.suite.records import RunRecord
-from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import Run, resolve
+from mooring.suite.train.run import Run, RunRequest, resolve
 from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
 
 POLL_SECONDS = 0.2

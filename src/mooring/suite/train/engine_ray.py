@@ -8,8 +8,7 @@ from typing import Any
 
 from mooring.suite.files import write_atomic
 from mooring.suite.train.engine import last_lines, worker_environment
-from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import Run, resolve, run_one
+from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 RETRIES = 5

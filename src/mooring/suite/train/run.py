@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,49 @@ from mooring.suite.records import RecordError, RunRecord, git_commit, record_pat
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore
 from mooring.suite.train.config import ConfigError, Identity, defaults, flat, override, to_json
 from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
-from mooring.suite.train.request import RunRequest
 from mooring.suite.train.view import Monitor
 
 # Long enough for a killed predecessor to release the lock, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
+# The generators of all libraries take seeds of 32 bits.
+LARGEST_SEED = 2**32 - 1
+# More runs than anyone could want; a list of many more would fill the memory.
+MOST_SEEDS = 10_000
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run.
+
+    Args:
+        task: a registered task, or ``module.path:ClassName``.
+        preset: one of the task's presets.
+        overrides: config fields to change, as values or as text (:func:`mooring.suite.train.parse_overrides`).
+        out: folder of the records.
+        devices: processes that train this one run together. Each takes its own batches of every step and gradients are
+            averaged, so k devices mean a batch k times as large, and a different run.
+    """
+
+    task: str
+    model: str
+    seed: int
+    preset: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    out: Path = Path("results")
+    devices: int = 1
+
+    def to_json(self) -> str:
+        """Return the request as one line of text, for another process."""
+        return json.dumps({**dataclasses.asdict(self), "overrides": dict(self.overrides), "out": str(self.out)})
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRequest:
+        """Read :meth:`to_json` back."""
+        content = json.loads(text)
+        return cls(**{**content, "out": Path(content["out"])})
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.preset} {self.model} seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +115,31 @@ def resolve(request: RunRequest) -> Run:
 def _plain(value: Any) -> str:
     """A value as a part of a folder's name."""
     return "+".join(map(_plain, value)) if isinstance(value, tuple) else str(value)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first_text, dash, last_text = part.partition("-")
+        try:
+            first, last = int(first_text), int(last_text if dash else first_text)
+        except ValueError:
+            raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
+        if last < first:
+            raise ValueError(
+                f"run: --seeds is {text!r}; {part.strip()} counts down and is empty. Write {last}-{first}."
+            )
+        if last > LARGEST_SEED or last - first >= MOST_SEEDS:
+            raise ValueError(
+                f"run: --seeds is {text!r}; expected seeds up to {LARGEST_SEED}, {MOST_SEEDS:,} of them at most."
+            )
+        seeds += range(first, last + 1)
+    return seeds
 
 
 def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:

@@ -9,8 +9,7 @@ import traceback
 
 from mooring.suite.records import RecordError
 from mooring.suite.train.engine import FAILED
-from mooring.suite.train.request import RunRequest
-from mooring.suite.train.run import resolve, run_one
+from mooring.suite.train.run import RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mooring.suite.motifs.data import DISTRACTORS, MOTIFS, SPLITS, MotifSettings, check, generate, recount
+from mooring.suite.motifs.data import DISTRACTORS, MOTIFS, SPLITS, MotifSettings, generate
 from mooring.suite.motifs.data.graph import MotifGraph
+from suite.motifs.data.recount import check, recount
 
 NUM_CHECKS = int(os.environ.get("MOORING_MOTIF_CHECKS", "7"))
 ALL = MOTIFS + DISTRACTORS

@@ -12,7 +12,6 @@ from mooring.suite.motifs.data.graph import (
     MotifSettings,
     Shape,
 )
-from mooring.suite.motifs.data.recount import check, recount
 
 __all__ = [
     "DISTRACTORS",
@@ -26,9 +25,7 @@ __all__ = [
     "MotifSettings",
     "Shape",
     "cached_census",
-    "check",
     "collate",
     "generate",
     "generate_many",
-    "recount",
 ]

@@ -1,6 +1,6 @@
 """An independent census: what a graph contains, from its edges and marker alone, by subgraph isomorphism.
 
-It shares nothing with the generator but the shapes, and needs networkx (``pip install 'mooring[dev]'``).
+It shares nothing with the generator but the shapes.
 """
 
 from __future__ import annotations

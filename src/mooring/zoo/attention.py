@@ -1,0 +1,200 @@
+"""Attention between nodes: full, its linear approximation, and sparse along a random expander with global nodes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GPSConv, TransformerConv
+from torch_geometric.nn.attention.performer import generalized_kernel, linear_attention
+
+from mooring.nn import MemorySpec, SlotUpdate, SlotWrite
+from mooring.zoo.base import GlobalModule, Locate, Rows
+from mooring.zoo.latents import Padding
+from mooring.zoo.registry import register
+
+DEGREE = 4
+
+
+class Sources(NamedTuple):
+    """The sources as padded keys and values, and their log-weights, -inf where there are none."""
+
+    x: Tensor
+    log_weight: Tensor
+
+
+@register(
+    "transformer",
+    title="dense self-attention, as in GPS",
+    paper="Vaswani et al. 2017; Rampášek et al. 2022",
+    label="Transformer",
+)
+class DenseAttention(GlobalModule):
+    """The global half of a GPS layer: attention, residual, norm, MLP, norm. Quadratic in the nodes of a graph.
+
+    Weights and layers are those of PyG's ``GPSConv`` without a local convolution, which gives the same numbers where
+    all nodes write and read.
+
+    Paper: Vaswani et al. 2017; Rampášek et al. 2022 (GPS, arXiv 2205.12454).
+    Departs: norms are per node rather than per batch, which keeps graphs independent. A graph without sources has one
+    source of zeros.
+    """
+
+    attention = "multihead"
+
+    def __init__(self, spec: MemorySpec) -> None:
+        super().__init__(spec, address=True)
+        self.locate = Locate(spec)
+        self.block = GPSConv(
+            spec.channels,
+            None,
+            spec.heads,
+            norm="layer_norm",
+            norm_kwargs={"mode": "node"},
+            attn_type=self.attention,
+            attn_kwargs=self.options(spec),
+        )
+        # It belongs to the local half, which is absent.
+        self.block.norm1 = None
+
+    def options(self, spec: MemorySpec) -> dict[str, Any]:
+        """Further arguments of the attention."""
+        return {}
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if isinstance(self.block.attn, nn.MultiheadAttention):
+            # torch's own reset omits the output weights.
+            self.block.attn.out_proj.reset_parameters()
+            nn.init.zeros_(self.block.attn.out_proj.bias)
+
+    def gather(self, writers: Rows) -> Sources:
+        padding = Padding(writers)
+        log_weight = padding.pad(writers.log_weight, fill=float("-inf"))
+        stand_in = padding.present_or_stand_in() & ~padding.present
+        return Sources(padding.pad(self.locate(writers)), log_weight.masked_fill(stand_in, 0.0))
+
+    def spread(self, readers: Rows, gathered: Sources) -> Tensor:
+        padding = Padding(readers)
+        x = self.locate(readers)
+        block = self.block
+        h = block.norm2(x + padding.unpad(self.attend(padding.pad(x), gathered)))
+        out: Tensor = block.norm3(h + block.mlp(h))
+        return out
+
+    def attend(self, x: Tensor, sources: Sources) -> Tensor:
+        """Queries ``[graphs, longest, channels]`` -> what each gets; a weight adds its logarithm to the score."""
+        out: Tensor = self.block.attn(
+            x, sources.x, sources.x, key_padding_mask=sources.log_weight.to(x.dtype), need_weights=False
+        )[0]
+        return out
+
+
+class LinearAttention(DenseAttention):
+    """The same layer with PyG's Performer in place of softmax attention: linear in the nodes.
+
+    Paper: Choromanski et al. 2021 (arXiv 2009.14794).
+    Departs: from PyG, whose padded keys stay in the denominator, so that its output depends on batch mates; here they
+    are left out, and weights count as copies. PyG's ReLU kernel is kept; PyG does not have the paper's softmax kernel.
+    """
+
+    attention = "performer"
+
+    def options(self, spec: MemorySpec) -> dict[str, Any]:
+        return {"head_channels": spec.channels // spec.heads}
+
+    def attend(self, x: Tensor, sources: Sources) -> Tensor:
+        attn = self.block.attn
+        q, k, v = (
+            lin(of).unflatten(-1, (attn.heads, -1)).transpose(1, 2)
+            for lin, of in ((attn.q, x), (attn.k, sources.x), (attn.v, sources.x))
+        )
+        q, k = (generalized_kernel(part, attn.fast_attn.projection_matrix, attn.kernel) for part in (q, k))
+        k = k * sources.log_weight.exp()[:, None, :, None]
+        out: Tensor = attn.attn_out(linear_attention(q, k, v).transpose(1, 2).flatten(-2))
+        return out
+
+
+@register("performer", title="linear attention", paper="Choromanski et al. 2021")
+def performer(spec: MemorySpec) -> nn.Module:
+    return LinearAttention(spec)
+
+
+class Written(NamedTuple):
+    """The global nodes ``[graphs, slots, channels]``, and the sources, where expander edges start."""
+
+    memory: Tensor
+    writers: Rows
+    x: Tensor
+
+
+@register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
+class Expander(GlobalModule):
+    """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
+
+    Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
+    Departs: expander edges run from sources to targets, like everything here, and a union of ``degree``
+    permutations replaces their random regular graph; the graph's own edges are left to the local layers;
+    global nodes are written before they are read, which in a stack takes two layers.
+
+    By its nature it is *not* equivariant: which sources a target attends to depends on the order and number of the
+    nodes. The edges are drawn once per number of sources, so that a forward pass is deterministic and the graphs of a
+    batch do not interact. Nor is a weight the same as copies, which would get their own edges: an edge counts as often
+    as its source.
+    """
+
+    def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
+        super().__init__(spec, address=True)
+        channels, hidden = spec.channels, spec.hidden_channels or 2 * spec.channels
+        self.degree = degree
+        self.locate = Locate(spec)
+        self.write = SlotWrite(channels, spec.slots, spec.heads, temperature=spec.temperature)
+        self.update = SlotUpdate(channels, spec.slots, spec.heads, anchored=False)
+        self.conv = TransformerConv((channels, channels), channels // spec.heads, spec.heads)
+        self.norm = nn.LayerNorm(channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+    def gather(self, writers: Rows) -> Written:
+        x = self.locate(writers)
+        state = self.write(x, writers.index, log_weight=writers.log_weight, num_graphs=writers.num_graphs)
+        return Written(self.update(state, self.write.slot), writers, x)
+
+    def content(self, gathered: Written) -> Tensor:
+        return gathered.memory
+
+    def spread(self, readers: Rows, gathered: Written) -> Tensor:
+        x, (memory, writers, senders) = self.locate(readers), gathered
+        slots = memory.size(1)
+        reader = torch.arange(x.size(0), device=x.device)
+        of_slots = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
+        down = torch.stack([of_slots.flatten(), reader.repeat_interleave(slots)])
+        edges = torch.cat([down, expander(writers, readers, self.degree)], dim=1)
+        met = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
+        h = self.norm(x + met)
+        out: Tensor = h + self.mlp(h)
+        return out
+
+
+def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
+    """Edges from writers to readers of one graph: reader number r attends to writer ``p(r mod n)`` for each draw p."""
+    edges = [torch.empty(2, 0, dtype=torch.long)]
+    times = writers.log_weight.exp().round().long().clamp(min=1).cpu()
+    written, read = writers.index.cpu(), readers.index.cpu()
+    for graph in range(writers.num_graphs):
+        sources, targets = ((index == graph).nonzero().squeeze(1) for index in (written, read))
+        if sources.numel() == 0 or targets.numel() == 0:
+            continue
+        draw = permutations(sources.numel(), degree)
+        chosen = sources[draw[:, torch.arange(targets.numel()) % sources.numel()]].flatten()
+        pairs = torch.stack([chosen, targets.repeat(degree)])
+        edges.append(pairs.repeat_interleave(times[chosen], dim=1))
+    return torch.cat(edges, dim=1).to(writers.index.device)
+
+
+@lru_cache(maxsize=1024)
+def permutations(size: int, degree: int) -> Tensor:
+    """``degree`` permutations, the same ones whenever a graph has ``size`` sources."""
+    generator = torch.Generator().manual_seed(size)
+    return torch.stack([torch.randperm(size, generator=generator) for _ in range(degree)])
