@@ -71,7 +71,9 @@ SCREEN = (
 TINY = SCREEN.but(epochs=2, steps_per_epoch=3, channels=16, slots=6, pretrain_steps=3).but(
     train_graphs=60, validation_graphs=11, test_graphs=7
 )
-PRESETS = {"screen": SCREEN, "tiny": TINY}
+# One search for every module, on development seeds, and what it found on the seeds of the table.
+SEARCH = SCREEN.but(learning_rate=5e-3)
+PRESETS = {"screen": SCREEN, "search": SEARCH, "tuned": SEARCH, "tiny": TINY}
 
 
 @register_experiment

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mooring.suite.records import Records
-from mooring.suite.report.groups import group, interval, plain, show
+from mooring.suite.report.groups import Group, group, interval, paired_difference, plain, show
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
-TASK = "motifs"
+TASK, BOARD = "motifs", "motifs-leaderboard"
+# The preset of the search whose settings the tuned board has, and the module others are compared with there.
+SEARCH, TUNED, REFERENCE = "search", "tuned", "moored"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
 # The splits of app:motifs by the name they have in a record.
 SPLITS: Mapping[str, str] = {
@@ -86,3 +88,56 @@ def per_motif(records: Records, preset: str, split: str = "iid") -> Rows | None:
     ]
     columns = (Column("Readout", left=True), *(Column(name.capitalize()) for name in names))
     return Rows(columns, rows, interval=interval(groups), split=SPLITS.get(split, split))
+
+
+@table("motifs-tuned", task=BOARD)
+def tuned(records: Records, preset: str) -> Rows | None:
+    """Every module at the setting that one search found for it, by its mean rank over the splits."""
+    groups = group(records.runs(BOARD, preset)) if preset == TUNED else []
+    if not groups:
+        return None
+    ranks = _ranks(groups)
+    tried = {item.model: 0 for item in groups}
+    for item in group(records.runs(BOARD, SEARCH)):
+        tried[item.model] = tried.get(item.model, 0) + 1
+    reference = next((item for item in groups if item.model == REFERENCE), None)
+    rows = []
+    for item in sorted(groups, key=lambda item: sum(ranks[item.model])):
+        errors = [item.estimate("metrics", "final", f"{split}/log_mae") for split in SPLITS]
+        rows.append(
+            (
+                item.title,
+                f"{sum(ranks[item.model]) / len(SPLITS):.1f}",
+                *(f"{show(error)} ({rank})" for error, rank in zip(errors, ranks[item.model], strict=True)),
+                _behind(item, reference),
+                str(tried[item.model]),
+                str(len(item.runs)),
+            )
+        )
+    columns = (
+        Column("Module", left=True),
+        Column("Mean rank"),
+        *(Column(name) for name in SPLITS.values()),
+        Column("Behind, jittered"),
+        Column("Settings"),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows, interval=interval(groups))
+
+
+def _ranks(groups: list[Group]) -> dict[str, list[int]]:
+    """The place of each module in each split, by its mean error."""
+    places: dict[str, list[int]] = {item.model: [] for item in groups}
+    for split in SPLITS:
+        errors = {item.model: item.estimate("metrics", "final", f"{split}/log_mae").mean for item in groups}
+        for model, error in errors.items():
+            places[model].append(1 + sum(other < error for other in errors.values()))
+    return places
+
+
+def _behind(item: Group, reference: Group | None) -> str:
+    """How much larger the error on jittered copies is than the reference's, paired over seeds."""
+    if reference is None or item is reference:
+        return ABSENT
+    name = ("metrics", "final", "jittered/log_mae")
+    return show(paired_difference(item.by_seed(*name), reference.by_seed(*name)), sign=True)
