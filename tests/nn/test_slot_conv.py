@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
-from mooring.nn import SlotConv, VirtualNode
+from mooring.nn import SlotConv, SlotVirtualNode, VirtualNode
 from support import assert_close, assert_finite
 
 from modules import CHANNELS, HEADS, SLOTS  # isort: skip
@@ -79,11 +79,9 @@ def test_a_memory_of_your_own_leaves_nothing_to_build(options: dict[str, Any]) -
         assert f"{name}={option}" in str(caught.value)
 
 
-def test_without_a_memory_of_your_own_slots_are_needed() -> None:
-    with pytest.raises(TypeError, match="SlotConv: slots is missing"):
-        SlotConv(CHANNELS, None)
-    with pytest.raises(TypeError, match="SlotConv: slots is missing"):
-        SlotConv(CHANNELS, None, heads=2)
+def test_slots_are_those_of_the_virtual_node_unless_told() -> None:
+    assert SlotConv(12, None).memory.slots == SlotVirtualNode(12).slots == 8
+    assert SlotConv(12, None, 5).memory.slots == 5
 
 
 def test_heads_are_four_unless_told() -> None:

@@ -33,7 +33,7 @@ class SlotConv(nn.Module):
     Args:
         channels: width of the node features, in and out; -1 takes that of the first input.
         conv: local layer from channels to channels, or None for the memory alone.
-        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`; heads are 4 if None.
+        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`, whose defaults they have if None.
         dropout: on the local message and inside the MLP.
         act: activation of the MLP, by PyG's name.
         norm: normalisation after the local layer and at the end, by PyG's name; LayerNorm keeps a graph's output
@@ -136,8 +136,6 @@ def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str
     """The given memory, or one built with the options that are not None."""
     given = {name: option for name, option in options.items() if option is not None}
     if memory is None:
-        if "slots" not in given:
-            raise TypeError(f"{who}: slots is missing. Pass slots, e.g. slots=8, or a memory of your own.")
         return SlotVirtualNode(channels, **given)
     if given:
         raise ValueError(

@@ -49,7 +49,7 @@ class SlotVirtualNode(nn.Module):
 
     Args:
         channels: width of the node features, in and out; -1 takes that of the first input.
-        slots: number :math:`M` of virtual states.
+        slots: number :math:`M` of virtual states; more where there are more keys or roles to keep apart.
         heads: attention heads; they divide channels.
         anchored: give each slot and head a private anchor, so that the memory knows how much was written.
         temperature: of both softmaxes; lower is sharper.
@@ -91,7 +91,7 @@ class SlotVirtualNode(nn.Module):
     def __init__(
         self,
         channels: int,
-        slots: int,
+        slots: int = 8,
         heads: int = 4,
         *,
         anchored: bool = True,
