@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
+from mooring import ops
 from mooring.nn import SlotConv, SlotVirtualNode, VirtualNode
 from support import assert_close, assert_finite
 
@@ -51,6 +52,30 @@ def test_output_does_not_depend_on_batch_mates_even_while_training() -> None:
     x = torch.randn(7, CHANNELS)
     alone = module(x[:4], EDGES[:, :3])
     assert_close(module(x, EDGES, BATCH)[:4], alone)
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "graph_norm", "instance_norm", "pair_norm", "LayerNorm", None])
+def test_norms_see_one_graph_at_a_time(norm: str | None) -> None:
+    module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5, norm=norm).train()
+    x = torch.randn(7, CHANNELS)
+    alone = module(x[:4], EDGES[:, :3])
+    assert_close(module(x, EDGES, BATCH)[:4], alone)
+    assert_close(module(x, EDGES, ptr=torch.tensor([0, 4, 7]))[:4], alone)
+    assert_close(module(x, EDGES, plan=ops.plan(BATCH))[:4], alone)
+
+
+def test_batch_norm_sees_them_all() -> None:
+    module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5, norm="batch_norm").train()
+    x = torch.randn(7, CHANNELS)
+    assert not torch.allclose(module(x, EDGES, BATCH)[:4], module(x[:4], EDGES[:, :3]))
+
+
+def test_the_last_graphs_may_be_empty() -> None:
+    module, x = layer(GCNConv(CHANNELS, CHANNELS)), torch.randn(7, CHANNELS)
+    out, inside = module(x, EDGES, BATCH, num_graphs=5, return_state="slots")
+    assert inside.slots.size(0) == 5
+    assert inside.write_weights is None
+    assert_close(out, module(x, EDGES, BATCH))
 
 
 def test_arguments_reach_the_layer_and_the_memory() -> None:

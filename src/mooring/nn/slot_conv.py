@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import inspect
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from mooring.nn.part import hide, readers, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
+from mooring.ops.plan import make_plan
 
 
 @lazy_channels("mlp.0.weight")
@@ -36,8 +38,8 @@ class SlotConv(nn.Module):
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`, whose defaults they have if None.
         dropout: on the local message and inside the MLP.
         act: activation of the MLP, by PyG's name.
-        norm: normalisation after the local layer and at the end, by PyG's name; LayerNorm keeps a graph's output
-            independent of its batch mates, and BatchNorm does not.
+        norm: normalisation after the local layer and at the end, by PyG's name; ``"graph_norm"`` and its like are told
+            which nodes are one graph. BatchNorm alone makes a graph's output depend on its batch mates.
         memory: a virtual node of your own in place of slots, heads and kwargs, which must then be absent.
         kwargs: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
 
@@ -76,6 +78,7 @@ class SlotConv(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.norm_local: Any = _norm(who, norm, channels) if conv is not None else None
         self.norm_out = _norm(who, norm, channels)
+        self.norms_by_graph = "batch" in inspect.signature(self.norm_out.forward).parameters
         self.mlp = nn.Sequential(
             nn.Linear(channels, 2 * channels),
             _activation(who, act),
@@ -97,8 +100,9 @@ class SlotConv(nn.Module):
         *,
         ptr: Tensor | None = None,
         plan: Plan | None = None,
+        num_graphs: int | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
         memory_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
@@ -106,25 +110,30 @@ class SlotConv(nn.Module):
         Args:
             x: node features; or those of the senders and of the receivers, of which the latter have the memory.
             edge_index: as the local layer takes it.
-            batch, ptr, plan, memory, return_state: as in :class:`~mooring.nn.SlotVirtualNode`.
+            batch, ptr, plan, num_graphs, memory, return_state: as in :class:`~mooring.nn.SlotVirtualNode`.
             memory_kwargs: further arguments of the memory's call.
             kwargs: further arguments of the local layer's call, edge attributes and the like.
         """
         senders, x = x if isinstance(x, tuple) else (None, x)
         check_features(self, self.channels, x)
-        options = {"ptr": ptr, "plan": plan, "memory": memory, "return_state": return_state or None}
+        options: dict[str, Any] = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory}
+        options["return_state"] = return_state or None
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
         # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight)
         sound = readers(x, None, writers(sources, log_weight), None)
         h = hide(x, sound)
+        own: dict[str, Any] = {}
+        if self.norms_by_graph:
+            given = batch if plan is None else plan
+            own["batch"] = make_plan(type(self).__name__, given, ptr, x.size(0), num_graphs, device=x.device).batch
         if self.conv is not None:
             message = self.conv(h if senders is None else (senders, h), edge_index, **kwargs)
-            h = self.norm_local(h + self.dropout(message))
+            h = self.norm_local(h + self.dropout(message), **own)
         found = self.memory(h, batch, **memory_kwargs)
         h, inside = found if return_state else (found, None)
-        h = self.norm_out(h + self.mlp(h))
+        h = self.norm_out(h + self.mlp(h), **own)
         h = h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
         return (h, cast(SlotMemory, inside)) if return_state else h
 
