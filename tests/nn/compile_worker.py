@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch_geometric.nn import GINConv
 
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
 
 CHANNELS, WARM_UP = 10, 2
 SIZES = [(13, 3), (17, 5), (29, 7), (41, 2), (11, 4)]  # nodes, graphs
@@ -68,6 +68,18 @@ class Carried(nn.Module):
         return x + sum(one.square().sum() for one in inside)
 
 
+class Typed(nn.Module):
+    """One memory for two node types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, 3, 2, init_std=0.5)
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        out = self.memory({"user": x, "item": 2 * x}, {"user": batch, "item": batch.flip(0)})
+        return out["user"] + out["item"]
+
+
 # Tracing finds breaks and recompilation; two cases go through autograd too, where the ops meet their fake kernels, one
 # of them to the end: inductor, which lowers what it traced, without knowing the number of graphs.
 CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
@@ -85,6 +97,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
         "eager",
     ),
     "carried": (Carried, plain, "eager"),
+    "HeteroSlotVirtualNode": (Typed, plain, "eager"),
     "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "eager"),
     "VirtualNode, max": (lambda: VirtualNode(CHANNELS, pool="max"), plain, "eager"),
     "SlotAggregation": (lambda: SlotAggregation(CHANNELS, 3, 2), plain, "eager"),

@@ -77,6 +77,36 @@ def test_torch_func_agrees_with_autograd(name: str) -> None:
 
 
 @EVERY
+def test_hessian_both_ways(name: str) -> None:
+    call = function(name)
+    found = torch.func.hessian(lambda z: call(z).sin().sum())(features())
+    assert_close(found, torch.autograd.functional.hessian(lambda z: call(z).sin().sum(), features()))
+    assert float(found.detach().abs().max()) > 1e-2
+
+
+@EVERY
+def test_gradients_of_the_parameters_per_example(name: str) -> None:
+    module, index, many = MODULES[name]().double(), BATCH.index(), torch.stack([features(), features() + 1.0])
+    parameters = {key: value.detach() for key, value in module.named_parameters()}
+
+    def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        return torch.func.functional_call(module, parameters, (x, index)).sin().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, many)
+    alone = torch.func.grad(loss)(parameters, many[1])
+    for key, grad in alone.items():
+        assert_close(found[key][1], grad)
+
+
+@EVERY
+@pytest.mark.usefixtures("as_users_run_it")
+def test_vmap_over_batches_says_what_to_do(name: str) -> None:
+    module, index = MODULES[name]().double(), BATCH.index()
+    with pytest.raises(ValueError, match="with in_dims=None, or make one batch of all examples"):
+        torch.func.vmap(module)(torch.stack([features()] * 2), torch.stack([index, index.flip(0)]))
+
+
+@EVERY
 def test_vmap_over_examples(name: str) -> None:
     call, many = function(name), torch.stack([features(), features() + 1.0])
     found = torch.func.vmap(call)(many)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotVirtualNode, VirtualNode
 from support import Ragged, run_script
 
 CHANNELS = 16
@@ -24,6 +24,31 @@ MODULES: dict[str, Any] = {
     "residual": lambda: SlotVirtualNode(CHANNELS, 3, integrate="residual"),
     "sum": lambda: VirtualNode(CHANNELS, "sum"),
 }
+
+
+class Typed(nn.Module):
+    """Two node types, made of one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, 3, init_std=0.5)
+
+    def forward(self, x: Tensor, batch: Tensor | None = None, num_graphs: int | None = None) -> Tensor:
+        index = {} if batch is None else {"user": batch, "item": batch}
+        out = self.memory({"user": x, "item": x[:, :8]}, index, num_graphs=num_graphs)
+        return torch.cat([out["user"], out["item"]], dim=1)
+
+
+class Pooled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.aggr = SlotAggregation(CHANNELS, 3)
+
+    def forward(self, x: Tensor, batch: Tensor | None = None, num_graphs: int | None = None) -> Tensor:
+        return self.aggr(x, batch, dim_size=num_graphs)
+
+
+MORE: dict[str, Any] = {**MODULES, "types": Typed, "aggregation": Pooled}
 
 
 class Counted(nn.Module):
@@ -45,10 +70,10 @@ def shapes(batched: bool) -> tuple[dict[int, Any], ...]:
     return ({0: nodes},) * (2 if batched else 1)
 
 
-@pytest.mark.parametrize("name", list(MODULES))
+@pytest.mark.parametrize("name", list(MORE))
 @pytest.mark.parametrize("how", ["one graph", "batch", "batch and number of graphs"])
 def test_exported_for_any_number_of_nodes_and_graphs(name: str, how: str) -> None:
-    module, batched = MODULES[name]().eval(), how != "one graph"
+    module, batched = MORE[name]().eval(), how != "one graph"
     module = Counted(module) if how.endswith("number of graphs") else module
     program = torch.export.export(module, inputs(SHORT, batched), dynamic_shapes=shapes(batched))
     assert not any("mooring" in str(node.target) for node in program.graph.nodes), "PyTorch's own operators alone"
@@ -85,11 +110,14 @@ def test_onnx_runs_elsewhere(batched: bool, tmp_path: Path) -> None:
     torch.testing.assert_close(torch.from_numpy(found), module(*given).detach(), rtol=0.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(MODULES))
+@pytest.mark.parametrize("name", list(MORE))
 def test_tensors_without_data(name: str) -> None:
+    shape = MORE[name]()(torch.zeros(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2).shape
     with torch.device("meta"):
-        out = MODULES[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
-    assert out.shape == (5, CHANNELS)
+        module, given = MORE[name](), (torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long))
+        assert module(*given, num_graphs=2).shape == shape
+        with pytest.raises(ValueError, match="is on meta, where ids have no values"):
+            module(*given)
     with FakeTensorMode():
-        out = MODULES[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
-    assert out.shape == (5, CHANNELS)
+        out = MORE[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
+    assert out.shape == shape

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mooring import ops
 from mooring.nn import HeteroSlotVirtualNode, SlotVirtualNode
 from support import Ragged, assert_close
 
@@ -19,16 +20,19 @@ def batch() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 def homogeneous(module: HeteroSlotVirtualNode, width: int) -> SlotVirtualNode:
     """The same parameters in the module for one node type."""
     part = module.parts[0]
-    one = SlotVirtualNode(width, SLOTS, heads=2, anchored=module.anchored).double()
+    competition = part.write.null_logit is not None
+    one = SlotVirtualNode(width, SLOTS, heads=2, anchored=module.anchored, competition=competition).double()
     for mine, other in ((one.write, part.write), (one.read, part.read), (one.integrate, part.integrate)):
         mine.load_state_dict(other.state_dict())  # type: ignore[union-attr]
     one.update.load_state_dict(module.update.state_dict())
     return one
 
 
+@pytest.mark.parametrize("competition", [True, False])
 @pytest.mark.parametrize("anchored", [True, False])
-def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool) -> None:
-    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, anchored=anchored, init_std=0.5).double()
+def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool, competition: bool) -> None:
+    options = {"anchored": anchored, "competition": competition}
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5, **options).double()
     x, index = batch()
     masks = {"sources": {"user": USERS.mask()}, "targets": {"item": ITEMS.mask()}}
     out, memory = module(x, index, num_graphs=4, return_state=True, **masks)
@@ -81,6 +85,105 @@ def test_it_can_be_carried_and_reset() -> None:
     before = [parameter.clone() for parameter in module.parameters()]
     module.reset_parameters()
     assert any(not torch.equal(one, other) for one, other in zip(before, module.parameters(), strict=True))
+
+
+def test_ptr_and_plan_equal_ids() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    x, _ = batch()
+    index = {"user": USERS.index().sort().values, "item": ITEMS.index()}
+    expected = module(x, index)
+    offsets = {"user": torch.tensor([0, 3, 3, 8]), "item": torch.tensor([0, 2, 2, 9])}
+    ways = [
+        ({}, {"ptr_dict": offsets}),
+        ({"item": index["item"]}, {"ptr_dict": {"user": offsets["user"]}}),
+        ({name: ops.plan(one) for name, one in index.items()}, {}),
+        ({name: one.int() for name, one in index.items()}, {}),
+    ]
+    for ids, given in ways:
+        out = module(x, ids, **given)
+        for name in x:
+            assert_close(out[name], expected[name])
+
+
+def test_a_type_without_ids_is_of_the_first_graph() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    x, index = batch()
+    expected = module(x, {**index, "user": torch.zeros_like(index["user"])})
+    assert_close(module(x, {"item": index["item"]})["user"], expected["user"])
+
+
+def test_nodes_left_out_have_no_influence_whatever_they_hold() -> None:
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, init_std=0.5).double()
+    sources = USERS.mask()
+    found = []
+    for junk in (float("nan"), float("inf"), 7.0):
+        user = USERS.randn(USERS.num_nodes, CHANNELS).masked_fill(~sources.unsqueeze(1), junk).requires_grad_()
+        x = {"user": user, "item": ITEMS.randn(ITEMS.num_nodes, 8)}
+        targets = {"user": sources}
+        out = module(x, batch()[1], sources={"user": sources}, targets=targets)
+        assert torch.equal(out["user"][~sources].nan_to_num(9.0), user.detach()[~sources].nan_to_num(9.0))
+        loss = out["user"][sources].square().sum() + out["item"].square().sum()
+        found.append(torch.autograd.grad(loss, [user, *module.parameters()], allow_unused=True))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert_close(one, other)
+
+
+def test_a_node_that_neither_writes_nor_is_sound_does_not_read() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    x, index = batch()
+    x["user"][2] = float("nan")
+    sources = {"user": x["user"].isfinite().all(dim=1)}
+    out, inside = module(x, index, sources=sources, return_state=True)
+    assert bool(out["user"][2].isnan().all())
+    assert bool(out["item"].isfinite().all())
+    assert not bool(inside.read_weights[2].any())
+    out["item"].sum().backward()
+    assert all(one.grad is None or bool(one.grad.isfinite().all()) for one in module.parameters())
+
+
+def test_dropout_is_off_in_eval_and_drops_writes_in_training() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5, dropout=0.5).double()
+    plain = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    plain.load_state_dict(module.state_dict())
+    x, index = batch()
+    expected = plain(x, index)["user"]
+    assert_close(module.eval()(x, index)["user"], expected)
+    out, inside = module.train()(x, index, return_state=True)
+    assert not torch.allclose(out["user"], expected)
+    assert 0.3 < float((inside.write_weights == 0).double().mean()) < 0.7
+
+
+def test_slots_alone_are_enough_to_carry() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    x, index = batch()
+    _, whole = module(x, index, return_state=True)
+    _, slots = module(x, index, return_state="slots")
+    assert slots.write_weights is None
+    assert_close(module(x, index, memory=slots)["item"], module(x, index, memory=whole)["item"])
+
+
+GIVEN = {"user": torch.zeros(2, 8).double()}
+WRONG: list[tuple[dict[str, object], type[Exception], str]] = [
+    ({"sources": {"item": torch.ones(2).bool()}}, ValueError, "sources has 'item' but x_dict has not"),
+    ({"sources": {"user": torch.ones(3).bool()}}, ValueError, "type 'user': sources has shape (3,) but x has 2 nodes"),
+    ({"targets": {"user": torch.ones(2)}}, TypeError, "type 'user': targets has dtype float32"),
+    ({"log_weight": {"user": torch.zeros(2, 5)}}, ValueError, "type 'user': log_weight has shape (2, 5)"),
+    ({"log_weight": {"user": torch.full((2,), float("nan"))}}, ValueError, "log_weight is nan at node 0"),
+    ({"memory": torch.zeros(1, SLOTS, CHANNELS)}, TypeError, "memory is a torch.Tensor but a SlotMemory"),
+    ({"ptr_dict": {"user": torch.tensor([0, 1, 2])}, "num_graphs": 1}, ValueError, "num_graphs is 1 but 'user' has 2"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "words"), WRONG, ids=[words for *_, words in WRONG])
+@pytest.mark.usefixtures("as_users_run_it")
+def test_messages_of_what_comes_with_the_features(wrong: dict[str, object], error: type[Exception], words: str) -> None:
+    module = HeteroSlotVirtualNode({"user": 8, "item": CHANNELS}, SLOTS, heads=2).double()
+    with pytest.raises(error, match="HeteroSlotVirtualNode") as caught:
+        module(GIVEN, **wrong)
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Projections that are more than a linear map are called, whatever the batch: adapters, hooks, parametrisations."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from mooring.nn import SlotAggregation, SlotVirtualNode
+from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
 from support import Ragged, assert_close
 
 CHANNELS, SLOTS = 12, 3
@@ -125,13 +127,24 @@ def test_parametrised_weights(batch: Ragged) -> None:
 
 # It is deprecated, and still what runs on a CPU without another package.
 @pytest.mark.filterwarnings("ignore:.*quantiz.*:DeprecationWarning", "ignore:.*quantize.*:UserWarning")
-def test_quantised_layers() -> None:
-    batch, aggregation = BATCHES["large graph"], SlotAggregation(CHANNELS, SLOTS, heads=2)
-    x, index = batch.randn(batch.num_nodes, CHANNELS).float(), batch.index()
-    expected = aggregation(x, index)
-    quantised = torch.ao.quantization.quantize_dynamic(aggregation, {nn.Linear})
-    assert "Dynamic" in repr(quantised.lin)
-    torch.testing.assert_close(quantised(x, index), expected, rtol=0.1, atol=0.1)
+@EACH
+@pytest.mark.parametrize("name", ["aggregation", "film", "residual", "mean", "conv"])
+def test_quantised_layers(name: str, batch: Ragged) -> None:
+    modules: dict[str, Callable[[], nn.Module]] = {
+        "aggregation": lambda: SlotAggregation(CHANNELS, SLOTS, heads=2),
+        "film": lambda: SlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.05),
+        "residual": lambda: SlotVirtualNode(CHANNELS, SLOTS, heads=2, integrate="residual"),
+        "mean": lambda: VirtualNode(CHANNELS),
+        "conv": lambda: SlotConv(CHANNELS, None, SLOTS, heads=2),
+    }
+    plain, x, index = modules[name](), batch.randn(batch.num_nodes, CHANNELS).float(), batch.index()
+    given = (x, torch.zeros(2, 0, dtype=torch.long), index) if name == "conv" else (x, index)
+    expected = plain(*given)
+    quantised = torch.ao.quantization.quantize_dynamic(plain, {nn.Linear})
+    assert not linears(quantised)
+    out = quantised(*given)
+    torch.testing.assert_close(out, expected, rtol=0.1, atol=0.1)
+    assert not torch.equal(out, expected), "eight bits leave a trace"
 
 
 def test_dropout_is_off_in_eval_and_keeps_masses_on_average() -> None:

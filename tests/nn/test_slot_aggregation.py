@@ -11,6 +11,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import MultiAggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
+from mooring import ops
 from mooring.nn import SlotAggregation
 from support import Ragged, assert_close, assert_finite, ragged
 
@@ -42,6 +43,14 @@ def test_ptr_equals_index(batch: Ragged) -> None:
     expected = aggr(x, index, dim_size=batch.num_graphs)
     assert_close(aggr(x, ptr=ptr), expected)
     assert_close(aggr(x, index, ptr=ptr), expected)
+
+
+def test_a_plan_in_place_of_the_index() -> None:
+    aggr, batch = aggregation(), Ragged((5, 0, 7, 1), False, seed=1)
+    x, plan = batch.randn(batch.num_nodes, CHANNELS), ops.plan(batch.index(), num_graphs=4)
+    assert_close(aggr(x, plan), aggr(x, batch.index(), dim_size=4))
+    with pytest.raises(ValueError, match="the plan was made for 4"):
+        aggr(x, plan, dim_size=3)
 
 
 def test_without_index_or_ptr_everything_is_one_set() -> None:

@@ -106,7 +106,9 @@ def check_features(module: nn.Module, channels: int, x: Tensor) -> None:
 
 def check_placed(module: nn.Module, x: Tensor, name: str = "x") -> None:
     """Device and dtype are the module's; autocast converts by itself."""
-    who, parameter = type(module).__name__, next(module.parameters())
+    who, parameter = type(module).__name__, next(module.parameters(), None)
+    if parameter is None:  # a quantised module has none
+        return
     if parameter.device != x.device:
         raise ValueError(
             f"{who}: {name} is on {x.device} but the module is on {parameter.device}. "

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring import ops
-from mooring.nn.checks import check_build, check_features
+from mooring.nn.checks import check_build, check_features, check_nodes, check_share
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory
-from mooring.nn.part import hide, writers
+from mooring.nn.memory import SlotMemory, carried_slots
+from mooring.nn.part import drop_writes, hide, readers, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count, checks_values
+from mooring.ops.checks import check_count, check_ids, check_index, check_log_weight, checks_values
 from mooring.ops.plan import make_plan
 from mooring.ops.state import nothing_as_zero
 
 SHARED = "shared"
+
+
+class View(NamedTuple):
+    """The nodes of one type in one pass: their part of the module, projected features, who writes and who reads."""
+
+    part: Any
+    seen: Tensor
+    plan: Plan
+    writes: Tensor | None
+    reads: Tensor | None
+    log_weight: Tensor | None
 
 
 @lazy_channels("parts.{}.integrate.lin_node.weight")
@@ -44,14 +55,15 @@ class HeteroSlotVirtualNode(nn.Module):
             width, with projections that all types share. A width of -1 is taken from the first input.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
         memory_channels: width of the slots; if None, the largest width of any type, none of which may be -1.
-        anchored, temperature, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
+        anchored, temperature, competition, dropout: as in :class:`~mooring.nn.SlotVirtualNode`.
         update: further arguments of :class:`~mooring.nn.SlotUpdate`.
         hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.
         init_std: deviation of FiLM's last weights.
 
     Shapes: x_dict ``{type: [nodes, channels]}``, batch_dict ``{type: [nodes]}`` -> ``{type: [nodes, channels]}``.
 
-    A type without nodes, or absent from a call, writes nothing.
+    A type without nodes, or absent from a call, writes nothing. Nodes left out have no influence, as in
+    :class:`~mooring.nn.SlotVirtualNode`.
 
     >>> memory = HeteroSlotVirtualNode({"user": 8, "item": 12}, slots=3)
     >>> out = memory({"user": torch.randn(5, 8), "item": torch.randn(2, 12)})
@@ -69,6 +81,7 @@ class HeteroSlotVirtualNode(nn.Module):
         anchored: bool = True,
         temperature: float = 1.0,
         competition: bool = False,
+        dropout: float = 0.0,
         hidden_channels: int | None = None,
         init_std: float = 1e-3,
         **update: Any,
@@ -84,7 +97,8 @@ class HeteroSlotVirtualNode(nn.Module):
             check_count(who, f"channels of {name!r}", width)
         memory_channels = max(widths.values()) if memory_channels is None else memory_channels
         check_build(who, memory_channels, slots, heads)
-        self.channels = widths
+        check_share(who, "dropout", dropout)
+        self.channels, self.dropout = widths, dropout
         self.memory_channels, self.slots, self.heads, self.anchored = memory_channels, slots, heads, anchored
         self.update = SlotUpdate(memory_channels, slots, heads, anchored=anchored, **update)
         # Names of types may hold dots, which names of modules may not.
@@ -116,80 +130,96 @@ class HeteroSlotVirtualNode(nn.Module):
         x_dict: Mapping[str, Tensor],
         batch_dict: Mapping[str, Tensor | Plan] | None = None,
         *,
+        ptr_dict: Mapping[str, Tensor] | None = None,
         sources: Mapping[str, Tensor] | None = None,
         targets: Mapping[str, Tensor] | None = None,
         log_weight: Mapping[str, Tensor] | None = None,
         num_graphs: int | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> dict[str, Tensor] | tuple[dict[str, Tensor], SlotMemory]:
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, each by node type; types left out have no mask.
 
         The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
         order of ``x_dict``.
         """
-        plans = self._plans(x_dict, batch_dict or {}, num_graphs)
-        masks = [mapping or {} for mapping in (sources, targets, log_weight)]
-        carried = None if memory is None else memory.slots
-        states, seen = [], {}
-        for name, x in x_dict.items():
-            part = self._part(name)
-            seen[name] = part.project(x)
-            given = {"sources": masks[0].get(name), "log_weight": masks[2].get(name), "slots": carried}
-            states.append(part.write(seen[name], plans[name], **given))
+        given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
+        given = {name: one or {} for name, one in {**given, "targets": targets, "log_weight": log_weight}.items()}
+        self._check(x_dict, given)
+        plans = self._plans(x_dict, given["batch_dict"], given["ptr_dict"], num_graphs)
+        carried = None
+        if memory is not None:
+            count = next(iter(plans.values())).num_graphs
+            carried = carried_slots(type(self).__name__, memory, (count, self.slots, self.memory_channels))
+        views = {
+            name: self._view(
+                name, x, plans[name], *(given[key].get(name) for key in ("sources", "targets", "log_weight"))
+            )
+            for name, x in x_dict.items()
+        }
+        states = [
+            view.part.write(view.seen, view.plan, sources=view.writes, log_weight=view.log_weight, slots=carried)
+            for view in views.values()
+        ]
         state = states[0] if len(states) == 1 else ops.merge(*states)
         first: Any = self.parts[0]
         slots = self.update(state, first.write.slot if carried is None else carried)
-        out = {
-            name: self._read(name, x, seen[name], slots, plans[name], masks[1].get(name)) for name, x in x_dict.items()
-        }
+        out = {name: self._read(x_dict[name], view, slots) for name, view in views.items()}
         if not return_state:
             return out
-        weights = [
-            self._weights(name, seen[name], plans[name], part, SlotMemory(state, slots), carried, masks)
-            for name, part in zip(x_dict, states, strict=True)
-        ]
-        writes, reads = (torch.cat(one) for one in zip(*weights, strict=True))
+        whole = SlotMemory(state, slots)
+        if return_state == "slots":
+            return out, whole
+        weights = [self._weights(view, own, whole, carried) for view, own in zip(views.values(), states, strict=True)]
+        written, read = (torch.cat(one) for one in zip(*weights, strict=True))
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
-        return out, SlotMemory(state, slots, anchor, writes, reads)
+        return out, SlotMemory(state, slots, anchor, written, read)
 
-    def _weights(
+    def _view(
         self,
         name: str,
-        seen: Tensor,
+        x: Tensor,
         plan: Plan,
-        part: SlotState,
-        whole: SlotMemory,
-        carried: Tensor | None,
-        masks: Sequence[Mapping[str, Tensor]],
-    ) -> tuple[Tensor, Tensor]:
-        """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
-        module, (sources, targets, log_weight) = self._part(name), (mask.get(name) for mask in masks)
+        sources: Tensor | None,
+        targets: Tensor | None,
+        log_weight: Tensor | None,
+    ) -> View:
+        """What is left out is hidden before anything is multiplied with it, as in the module for one type."""
+        part = self._part(name)
         writes = writers(sources, log_weight)
+        reads = readers(x, None, writes, targets)
+        takes_part = None if writes is None or reads is None else writes | reads
+        if self.training and self.dropout:
+            log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
+        return View(part, part.project(hide(x, takes_part)), plan, writes, reads, log_weight)
+
+    def _weights(self, view: View, own: SlotState, whole: SlotMemory, carried: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
+        part, seen, plan, writes, reads, log_weight = view
         if writes is not None:
             log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        query, key = module.write.score_parts(hide(seen, writes), None, carried)
-        written = ops.write_weights(part, query, key, plan, log_weight=log_weight)
-        share = (part.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
-        asked, kept = module.read.score_parts(hide(seen, targets), whole.slots, None)
+        query, key = part.write.score_parts(hide(seen, writes), None, carried)
+        null = part.write.null_logit
+        written = ops.write_weights(own, query, key, plan, log_weight=log_weight, null_logit=null)
+        share = (own.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
+        asked, kept = part.read.score_parts(hide(seen, reads), whole.slots, None)
         read = ops.read_weights(asked, kept, plan)
-        return written * share, read if targets is None else read.masked_fill(~targets[:, None, None], 0.0)
+        return written * share, read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
 
-    def _read(self, name: str, x: Tensor, seen: Tensor, slots: Tensor, plan: Plan, targets: Tensor | None) -> Tensor:
-        part = self._part(name)
-        context = part.read(seen, slots, plan, targets=targets)
-        out = part.integrate(x, context, slots, plan.batch)
-        return out if targets is None else torch.where(targets.unsqueeze(-1), out, x)
+    def _read(self, x: Tensor, view: View, slots: Tensor) -> Tensor:
+        context = view.part.read(hide(view.seen, view.reads), slots, view.plan, targets=view.reads)
+        if self.training and self.dropout:
+            context = nn.functional.dropout(context, self.dropout)
+        out: Tensor = view.part.integrate(hide(x, view.reads), context, slots, view.plan.batch)
+        return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
 
     def _part(self, name: str) -> Any:
         return self.parts[0 if SHARED in self.types and len(self.types) == 1 else self.types[name]]
 
-    def _plans(
-        self, x_dict: Mapping[str, Tensor], batch_dict: Mapping[str, Tensor | Plan], num_graphs: int | None
-    ) -> dict[str, Plan]:
-        """Check the input and plan each type's batch, all with one number of graphs."""
+    def _check(self, x_dict: Mapping[str, Tensor], given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Types, shapes, dtypes and devices of everything but the batches."""
         who = type(self).__name__
         if not x_dict:
             raise ValueError(f"{who}: x_dict has no node type. Pass the features of at least one.")
@@ -198,19 +228,67 @@ class HeteroSlotVirtualNode(nn.Module):
                 known = ", ".join(map(repr, self.types))
                 raise ValueError(f"{who}: x_dict has {name!r} but the module was built for {known}.")
             check_features(self, self.channels[SHARED if SHARED in self.types else name], x)
-        unknown = [name for name in batch_dict if name not in x_dict]
-        if unknown:
-            raise ValueError(f"{who}: batch_dict has {unknown[0]!r} but x_dict has not. Pass features for it too.")
-        found = {
-            name: make_plan(who, batch_dict.get(name), None, x.size(0), device=x.device, name=f"batch of {name!r}")
-            for name, x in x_dict.items()
-        }
-        count = max(plan.num_graphs for plan in found.values()) if num_graphs is None else num_graphs
-        if checks_values() and any(plan.num_graphs > count for plan in found.values()):
-            raise ValueError(
-                f"{who}: num_graphs is {count} but batch_dict has {max(p.num_graphs for p in found.values())}."
-            )
-        return {name: plan.with_graphs(count) for name, plan in found.items()}
+        for argument, mapping in given.items():
+            unknown = [name for name in mapping if name not in x_dict]
+            if unknown:
+                raise ValueError(f"{who}: {argument} has {unknown[0]!r} but x_dict has not. Pass features for it too.")
+        rows = (self.slots, self.heads)
+        for name, x in x_dict.items():
+            masks = {key: given[key].get(name) for key in ("sources", "targets", "log_weight")}
+            check_nodes(f"{who}, type {name!r}", x, **masks, rows=rows)
+            check_log_weight(f"{who}, type {name!r}", masks["log_weight"], x.size(0), rows)
+
+    def _plans(
+        self,
+        x_dict: Mapping[str, Tensor],
+        batch_dict: Mapping[str, Tensor | Plan],
+        ptr_dict: Mapping[str, Tensor],
+        num_graphs: int | None,
+    ) -> dict[str, Plan]:
+        """The plan of each type's batch, all with one number of graphs."""
+        who, found = type(self).__name__, {}
+        one_graph = num_graphs is None and not batch_dict and not ptr_dict
+        count = self._count(x_dict, batch_dict, ptr_dict) if num_graphs is None else num_graphs
+        for name, x in x_dict.items():
+            batch, ptr, called = batch_dict.get(name), ptr_dict.get(name), f"batch of {name!r}"
+            if isinstance(batch, Plan) or ptr is not None:
+                plan = make_plan(who, batch, ptr, x.size(0), device=x.device)
+                if checks_values() and plan.num_graphs > count:
+                    raise ValueError(
+                        f"{who}: num_graphs is {count} but {name!r} has {plan.num_graphs}. Raise num_graphs."
+                    )
+                found[name] = plan.with_graphs(count)
+            elif batch is not None:
+                found[name] = make_plan(who, batch, None, x.size(0), count, device=x.device, name=called)
+            else:
+                first = None if one_graph else torch.zeros(x.size(0), dtype=torch.long, device=x.device)
+                found[name] = Plan(x.size(0), count, first, None, x.device)
+        return found
+
+    def _count(
+        self,
+        x_dict: Mapping[str, Tensor],
+        batch_dict: Mapping[str, Tensor | Plan],
+        ptr_dict: Mapping[str, Tensor],
+    ) -> int:
+        """The number of graphs of all types. Ids are counted together, so that a traced graph learns one number."""
+        who, ids, counts = type(self).__name__, [], [1]
+        for name, x in x_dict.items():
+            batch, ptr = batch_dict.get(name), ptr_dict.get(name)
+            if isinstance(batch, Plan):
+                counts.append(batch.num_graphs)
+            elif ptr is not None:
+                counts.append(ptr.numel() - 1)
+            elif batch is not None:
+                check_ids(who, f"batch of {name!r}", batch, x.size(0))
+                ids.append(batch.long())
+        if ids:
+            together = torch.cat(ids)
+            number = check_index(who, "batch_dict", together, together.numel(), None)
+            if torch.compiler.is_compiling() and len(counts) == 1:
+                return number
+            counts.append(number)
+        return max(counts)
 
     def __repr__(self) -> str:
         channels = self.channels.get(SHARED, self.channels)

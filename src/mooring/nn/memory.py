@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mooring.ops import SlotState
+from mooring.ops import SlotState, checks
 
 
 class SlotMemory(NamedTuple):
@@ -45,6 +45,25 @@ class SlotMemory(NamedTuple):
         anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
         state = SlotState(*map(spread, self.state))
         return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)
+
+
+def carried_slots(who: str, memory: SlotMemory, size: tuple[int, int, int]) -> Tensor:
+    """The slots of an earlier layer, ``size`` being graphs, slots and channels of this one."""
+    if not isinstance(memory, SlotMemory):
+        raise TypeError(
+            f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what return_state=True "
+            "gives."
+        )
+    # A traced graph does not know the number of graphs; it is told that there is one of them.
+    traced = torch.compiler.is_compiling()
+    if traced:
+        torch._check(memory.slots.size(0) == size[0])
+    if tuple(memory.slots.shape)[1:] != size[1:] or (not traced and memory.slots.size(0) != size[0]):
+        raise ValueError(
+            f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
+            f"{list(size)} was expected. Carry the memory of the same batch between layers of one size."
+        )
+    return memory.slots
 
 
 # Tensors and nothing else: torch.load may build them without being told to trust the file.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -48,3 +50,17 @@ def readers(
 def hide(tensor: Float[Tensor, "nodes width"], seen: Bool[Tensor, " nodes"] | None) -> Float[Tensor, "nodes width"]:
     """Zero in place of the rows that must not be seen, whatever they hold; their gradient is zero."""
     return tensor if seen is None else tensor.masked_fill(~seen.unsqueeze(-1), 0.0)
+
+
+def drop_writes(
+    x: Float[Tensor, "nodes width"],
+    log_weight: Float[Tensor, "nodes *rows"] | None,
+    rows: tuple[int, int],
+    share: float,
+) -> Float[Tensor, "nodes slots heads"]:
+    """Weights that drop a share of the writes and scale the others up; ``rows`` are slots and heads."""
+    kept = torch.rand(x.size(0), *rows, device=x.device) >= share
+    bias = torch.where(kept, -math.log1p(-share), float("-inf")).to(x.dtype)
+    if log_weight is None:
+        return bias
+    return bias + (log_weight[:, None, None] if log_weight.dim() == 1 else log_weight)

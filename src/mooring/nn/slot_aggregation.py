@@ -101,13 +101,19 @@ class SlotAggregation(Aggregation):
         self.lin.reset_parameters()
 
     def __call__(
-        self, x: Tensor, index: Tensor | None = None, ptr: Tensor | None = None, *args: Any, **kwargs: Any
+        self, x: Tensor, index: Tensor | Plan | None = None, ptr: Tensor | None = None, *args: Any, **kwargs: Any
     ) -> Any:
         # Before the base class, which asks all three for their sizes.
         who = type(self).__name__
-        for name, tensor in (("x", x), ("index", index), ("ptr", ptr)):
-            if name == "x" or tensor is not None:
-                checks.check_tensor(who, name, tensor)
+        checks.check_tensor(who, "x", x)
+        if ptr is not None:
+            checks.check_tensor(who, "ptr", ptr)
+        if index is not None and not isinstance(index, Plan):
+            checks.check_tensor(who, "index", index)
+            checks.check_one_for_all(who, "index", index)
+        # The base class counts the sets in Python's integers: a plan has done so, and export and meta cannot.
+        if isinstance(index, Plan) or x.is_meta or torch.compiler.is_exporting():
+            return nn.Module.__call__(self, x, index, ptr, *args, **kwargs)
         return super().__call__(x, index, ptr, *args, **kwargs)
 
     def forward(
@@ -119,8 +125,9 @@ class SlotAggregation(Aggregation):
         dim: int = -2,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
-        """Arguments as PyG has them; with ``return_state`` also the :class:`~mooring.nn.SlotMemory` of this pass, whose
-        ``write_weights`` are the attention of slots to elements."""
+        """Arguments as PyG has them, where a :class:`~mooring.ops.Plan` may take the place of ``index``. With
+        ``return_state`` also the :class:`~mooring.nn.SlotMemory` of this pass, whose ``write_weights`` are the
+        attention of slots to elements."""
         self.assert_two_dimensional_input(x, dim)
         who = type(self).__name__
         check_features(self, self.channels, x)

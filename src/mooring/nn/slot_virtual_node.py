@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -25,13 +24,13 @@ from mooring.nn.checks import (
 )
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory
-from mooring.nn.part import hide, readers, writers
+from mooring.nn.memory import SlotMemory, carried_slots
+from mooring.nn.part import drop_writes, hide, readers, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.nn.spec import MemorySpec
-from mooring.ops import Plan, SlotState, checks
+from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count
 
 IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
@@ -217,7 +216,9 @@ class SlotVirtualNode(nn.Module):
             rows=(self.slots, self.heads),
         )
         check_address(type(self).__name__, address, x, self.address_channels)
-        carried = None if memory is None else self._carried(memory, plan)
+        carried = None
+        if memory is not None:
+            carried = carried_slots(type(self).__name__, memory, (plan.num_graphs, self.slots, self.channels))
         if carried is None and self.merge is None and plan.occupied is not None:
             given: dict[str, Any] = {
                 "address": address,
@@ -230,7 +231,7 @@ class SlotVirtualNode(nn.Module):
         writes = writers(sources, log_weight)
         reads = readers(x, address, writes, targets)
         if self.training and self.dropout:
-            log_weight = self._drop_writes(x, log_weight)
+            log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
         given = {"address": address, "sources": sources, "log_weight": log_weight, "num_graphs": plan.num_graphs}
         state = self.write(x, plan, **given, **({} if carried is None else {"slots": carried}))
         if self.merge is not None:
@@ -243,33 +244,6 @@ class SlotVirtualNode(nn.Module):
         if return_state == "slots":
             return out, SlotMemory(state, slots)
         return out, self._inspect(x, plan, address, writes, reads, log_weight, carried, state, slots)
-
-    def _carried(self, memory: SlotMemory, plan: Plan) -> Tensor:
-        """The slots of an earlier layer."""
-        who, expected = type(self).__name__, (plan.num_graphs, self.slots, self.channels)
-        if not isinstance(memory, SlotMemory):
-            raise TypeError(
-                f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what "
-                "return_state=True gives."
-            )
-        # A traced graph does not know the number of graphs; it is told that there is one of them.
-        traced = torch.compiler.is_compiling()
-        if traced:
-            torch._check(memory.slots.size(0) == plan.num_graphs)
-        if tuple(memory.slots.shape)[1:] != expected[1:] or (not traced and memory.slots.size(0) != plan.num_graphs):
-            raise ValueError(
-                f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
-                f"{list(expected)} was expected. Carry the memory of the same batch between layers of one size."
-            )
-        return memory.slots
-
-    def _drop_writes(self, x: Tensor, log_weight: Tensor | None) -> Tensor:
-        """Weights that drop a share of the writes and scale the others up."""
-        kept = torch.rand(x.size(0), self.slots, self.heads, device=x.device) >= self.dropout
-        bias = torch.where(kept, -math.log1p(-self.dropout), float("-inf")).to(x.dtype)
-        if log_weight is None:
-            return bias
-        return bias + (log_weight[:, None, None] if log_weight.dim() == 1 else log_weight)
 
     def _read_and_integrate(
         self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None

@@ -216,6 +216,8 @@ def check_index(
             )
         return 1
     check_ids(who, name, index, num_nodes)
+    if num_graphs is None and type(index) is Tensor and index.is_meta:
+        raise ValueError(f"{who}: {name} is on meta, where ids have no values to count graphs by. Pass {count_name}.")
     count: int = _count(index) if num_graphs is None else num_graphs
     if checks_values() and index.numel() and not _has_no_data(index):
         smallest, largest = int(index.min()), int(index.max())
@@ -284,6 +286,16 @@ def check_ids(who: str, name: str, index: Tensor, num_nodes: int) -> None:
             f"{who}: {name} has dtype {short(index.dtype)} but graph ids are int64 or int32. Pass {name}.long()."
         )
     check_node_vector(who, name, index, num_nodes)
+    check_one_for_all(who, name, index)
+
+
+def check_one_for_all(who: str, name: str, index: Tensor) -> None:
+    """Graph ids must not differ between the examples of a ``vmap``: shapes depend on them."""
+    if not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(index):
+        raise ValueError(
+            f"{who}: {name} has values of its own for each example of vmap, but sizes depend on them and must be the "
+            f"same for all. Pass {name} with in_dims=None, or make one batch of all examples."
+        )
 
 
 def short(dtype: torch.dtype) -> str:

@@ -73,8 +73,8 @@ def merge(*states: SlotState) -> SlotState:
     """
     if not states:
         raise ValueError("merge: got no states. Pass at least one SlotState.")
-    shapes = {(tuple(state.content.shape), tuple(state.log_mass.shape)) for state in states}
-    if len(shapes) > 1:
+    # A traced graph may not know the number of graphs, and cannot compare it.
+    if not torch.compiler.is_compiling() and len({(state.content.shape, state.log_mass.shape) for state in states}) > 1:
         listed = ", ".join(str(tuple(state.content.shape)) for state in states)
         raise ValueError(
             f"merge: contents have shapes {listed} but states of one memory share one shape. "
