@@ -22,10 +22,12 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The heart of it, while you work: fewer generated examples, and without what compiles, exports or starts processes.
+# The heart of it, while you work: fewer generated examples, and nothing that compiles, exports, starts a process or has
+# a million nodes.
 SLOW := tests/nn/test_compile.py tests/nn/test_export.py tests/nn/test_distributed.py tests/ops/test_distributed.py tests/ops/triton_backend
 quick: install
-	MOORING_EXAMPLES=10 $(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn $(SLOW:%=--ignore=%)
+	MOORING_EXAMPLES=10 $(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn $(SLOW:%=--ignore=%) \
+		-k 'not (million or killed or without_mooring)'
 
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
