@@ -66,6 +66,27 @@ def test_memories_stand_after_the_first_convolutions() -> None:
     assert len(plain.memory) == 0
 
 
+def test_a_memory_goes_on_from_the_one_before() -> None:
+    """What the first memory holds reaches the second by its slots alone: nothing else of the two nets differs."""
+    config = TINY.but(memory_blocks=2, addressed=False)
+    nets = [OriginalExperiment(config.but(carry=carry), "gcn+anchored", seed=0) for carry in (False, True)]
+    answers = []
+    for experiment in nets:
+        torch.manual_seed(0)
+        net = experiment.build().eval()
+        answers.append(net(experiment.train_batch(0, 0)).label)
+    assert not torch.allclose(*answers)
+
+
+def test_without_addresses_identifiers_do_not_route() -> None:
+    experiment = OriginalExperiment(TINY.but(addressed=False), "gcn+anchored", seed=0)
+    net = experiment.build()
+    assert isinstance(net, OriginalNet)
+    assert net.memory[0].address_channels is None
+    loss, _ = experiment.loss(net, experiment.train_batch(0, 0), 0)
+    assert loss.isfinite()
+
+
 def test_messages() -> None:
     with pytest.raises(
         ValueError, match=r"^two-radius-original: model 'mlp' does not start with a known convolution\. Use gcn"

@@ -47,6 +47,8 @@ class OriginalNet(nn.Module):
         memories: global modules with the forward of ``SlotVirtualNode``, one after each of the first convolutions.
         channels: width.
         layers: convolutions.
+        carry: each memory goes on from the slots of the one before.
+        addressed: memories route by the identifier; if not, by what nodes hold.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class OriginalNet(nn.Module):
         *,
         channels: int = 256,
         layers: int = 4,
+        carry: bool = False,
+        addressed: bool = True,
     ) -> None:
         super().__init__()
         self.identifier = nn.Embedding(num_identifiers, channels)
@@ -65,15 +69,20 @@ class OriginalNet(nn.Module):
         self.convs = nn.ModuleList(CONVS[conv](channels) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(layers))
         self.memory = nn.ModuleList(memories)
+        self.carry, self.addressed = carry, addressed
         self.head = nn.Linear(channels, num_classes)
 
     def forward(self, batch: TwoRadiusBatch) -> Answer:
         address: Float[Tensor, "nodes channels"] = self.identifier(batch.identifier)
         x = address + self.label(batch.label)
+        options: dict[str, Any] = {"address": address if self.addressed else None, "num_graphs": batch.num_graphs}
         for i, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = leaky_relu(norm(x + conv(x, batch.edge_index)))
             if i < len(self.memory):
-                x = self.memory[i](x, batch.batch, address=address, num_graphs=batch.num_graphs)
+                if self.carry:
+                    x, options["memory"] = self.memory[i](x, batch.batch, return_state="slots", **options)
+                else:
+                    x = self.memory[i](x, batch.batch, **options)
         return Answer(self.head(x.index_select(0, batch.targets.nonzero().squeeze(1))), None, None)
 
 
@@ -86,6 +95,8 @@ class OriginalConfig(MemoryConfig):
         batch_size: graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
         channels, layers: width and number of convolutions.
         memory_blocks: global modules, one after each of the first convolutions.
+        carry: each of them goes on from the slots of the one before, where the module can.
+        addressed: they route by the identifier; if not, by what nodes hold.
         memory: options of the global modules. The defaults are for many identifiers: addresses this sharp tell a good
             part of 200 apart before any training.
         stop_at: validation accuracy at which training ends; None never ends it early.
@@ -99,6 +110,8 @@ class OriginalConfig(MemoryConfig):
     channels: int = 128
     layers: int = 4
     memory_blocks: int = 1
+    carry: bool = False
+    addressed: bool = True
     memory: MemoryOptions = MemoryOptions(slots=256, heads=1, temperature=0.1, init_std=0.1)
     stop_at: float | None = 0.995
 
@@ -170,7 +183,7 @@ class OriginalExperiment(LabelExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = config.memory.at(config.channels, config.channels)
+        spec = config.memory.at(config.channels, config.channels if config.addressed else None)
         memories = [zoo.build(self.memory, spec) for _ in range(config.memory_blocks)]
         return OriginalNet(
             self.task.num_identifiers + self.task.num_centres,
@@ -179,6 +192,8 @@ class OriginalExperiment(LabelExperiment):
             [memory for memory in memories if memory is not None],
             channels=config.channels,
             layers=config.layers,
+            carry=config.carry,
+            addressed=config.addressed,
         )
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
