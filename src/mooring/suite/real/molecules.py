@@ -190,6 +190,8 @@ class MoleculeExperiment(GraphExperiment):
         "tiny": GraphConfig(**TINY),
         "quick": MOLECULES.but(epochs=30),
         "full": MOLECULES,
+        # One choice about the memory changed at a time, at development seeds.
+        "choosing": MOLECULES.but(learning_rate=3e-3, carry=False),
         "hiv": MOLECULES.but(dataset="hiv", epochs=20, batch_size=128),
     }
     models: ClassVar[tuple[str, ...]] = MODELS
