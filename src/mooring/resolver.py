@@ -25,7 +25,7 @@ def register() -> None:
 
 
 class _Watch:
-    """Finds nothing itself: it waits for one module to be looked for and adds the name once that has run."""
+    """Finds nothing itself: it waits until one module is imported and then adds the name to it."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != HOME:

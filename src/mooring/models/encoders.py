@@ -20,7 +20,7 @@ BONDS = (5, 6, 2)
 class CategoryEncoder(nn.Module):
     r"""Integer features -> the sum of one learned vector per feature, :math:`\sum_k E_k[x_k]`.
 
-    All tables lie in one, so that a row costs one lookup whatever the number of features.
+    All tables are stored as one, so that a row costs one lookup whatever the number of features.
 
     Args:
         sizes: number of values of each feature.

@@ -34,8 +34,8 @@ class OGBVirtualNode(nn.Module):
     Args:
         channels: width of the node features, in and out.
         pool: ``"sum"``, as OGB has it, or ``"mean"``.
-        norm: of the MLP. ``"batch"``, as OGB has it, needs two graphs or more in training and lets them see each other;
-            ``"layer"``; None.
+        norm: of the MLP. ``"batch"``, as OGB has it, needs two graphs or more in training and makes them depend on
+            each other; ``"layer"``; None.
         dropout: on the state.
         hidden_channels: hidden width of the MLP; twice channels if None, as in OGB.
 

@@ -37,7 +37,7 @@ __all__ = [
     "VirtualNode",
 ]
 
-# Each is made of the others, and imported when it is asked for.
+# These are built from the others and imported on first use.
 __getattr__ = late(
     __name__,
     {

@@ -120,7 +120,7 @@ def _suits_triton(tensors: list[Tensor]) -> bool:
 
 
 def _is_transformed(tensor: Tensor) -> bool:
-    """Whether PyTorch must see every step: no data behind the tensor, or a derivative that our backward has not."""
+    """Whether PyTorch must see every step: no data behind the tensor, or a derivative that our backward lacks."""
     if torch.compiler.is_compiling():
         return False
     if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta or torch._C._are_functorch_transforms_active():

@@ -101,7 +101,7 @@ def softmax_over_slots_backward(grad: Tensor, weights: Tensor, groups: int) -> T
 
 
 def _by_slot(grouped: Tensor) -> Tensor:
-    """``[..., places, groups, slots]`` -> ``[..., groups, slots, places]``, copied unless it lies so already."""
+    """``[..., places, groups, slots]`` -> ``[..., groups, slots, places]``, a copy unless laid out so already."""
     return grouped.movedim(-3, -1).contiguous()
 
 

@@ -27,7 +27,7 @@ PLACES_PER_NODE = 4
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; without values, keys are."""
+    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; values default to keys."""
     dtype = statistics_dtype(key.dtype)
     absent = _absent(log_weight, where)
     key = _zeroed(key.to(dtype), absent)

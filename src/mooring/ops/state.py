@@ -16,7 +16,7 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:
-    """No autocast, which reaches into our ops and would halve the products behind the statistics."""
+    """Autocast off: it reaches into our ops and would take the products behind the statistics in half precision."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 

@@ -1,4 +1,4 @@
-"""A run of the claims, or of some of them, and its record."""
+"""Run the claims, or some of them, and record what was found."""
 
 from __future__ import annotations
 

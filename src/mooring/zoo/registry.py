@@ -87,7 +87,7 @@ def names() -> list[str]:
 
 
 def entry(name: str) -> Entry:
-    """The entry of one name, with a suggestion when there is none.
+    """The entry of one name; an unknown name is answered with a suggestion.
 
     A name with a colon is imported, and need not be registered:
 

@@ -24,7 +24,7 @@ from mooring.suite.bench.shapes import Setting
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 2_000_000, 10_000_000)
 PEERS_BY_SIZE = (OURS, "write + read", "ISAB", "GPSConv multihead")
-# Above the first a graph stays on disk; below the second its memory is lost in the noise of the process.
+# Above the first a graph stays on disk; below the second its memory drowns in the noise of the process.
 MOST_IN_MEMORY, LEAST_FOR_MEMORY = 2_000_000, 100_000
 # Everything is a multiple of the slots at this size, where fixed costs no longer matter.
 UNIT = 100_000

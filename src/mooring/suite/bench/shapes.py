@@ -86,7 +86,7 @@ SHAPES = {
 
 
 def get_shape(name: str) -> Shape:
-    """One of :data:`SHAPES`, equal graphs as in ``8x2000``, or so many small molecules as in ``molecules-64``.
+    """One of :data:`SHAPES`, equal graphs as in ``8x2000``, or a number of small molecules as in ``molecules-64``.
 
     >>> get_shape("3x5").batch().tolist()
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]

@@ -1,7 +1,7 @@
 """One record as a report reads it: every field by name; an error names the file and the field that is missing or wrong.
 
 The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
-(what was tried at length) and `mutation` (faults planted to test the tests).
+(long runs of random inputs and kills) and `mutation` (faults planted to test the tests).
 """
 
 from __future__ import annotations

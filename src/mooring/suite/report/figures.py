@@ -28,7 +28,7 @@ Points = dict[int, dict[str, dict[int, list[Record]]]]
 def by_width(records: Records) -> list[Figure]:
     """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
     points: Points = {}
-    # Of several learning rates the best one stays.
+    # Of several learning rates the best is drawn.
     for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
         run = item.first
         width = run.count("slots") * run.count("channels")

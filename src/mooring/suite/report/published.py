@@ -32,7 +32,7 @@ class StaleError(ValueError):
 
 
 def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False) -> list[Path]:
-    """Write the generated blocks of the files anew; files without a block are left alone.
+    """Rewrite the generated blocks of the files; files without a block are left alone.
 
     Args:
         files: markdown files.

@@ -267,7 +267,7 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _die_with_launcher() -> None:
-    """End this rank when the process that launched it is killed, or it would keep training beside the resumed run."""
+    """End this rank when the process that launched it is killed, or it would go on training beside the resumed run."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     launcher.join()

@@ -112,7 +112,7 @@ class View:
         pass
 
     def started(self, index: int) -> None:
-        """The run has a process; its first epoch may take seconds to come."""
+        """The run has a process; its first epoch may take seconds."""
         self.status[index] = "running"
 
     def progress(self, index: int, progress: Progress) -> None:

@@ -66,7 +66,7 @@ def cached(
     folder: Path | None = None,
 ) -> LinkDataset:
     """:func:`generate_many`, kept in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``) under a hash of the
-    settings. An unreadable file is made again; if several processes want the same file, one of them makes it.
+    settings. An unreadable file is made again; if several processes want the same file, only one makes it.
     """
     folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
     path = folder / "linksets" / f"{split}-{cache_key(settings, split, num_graphs, seed)}.npz"
