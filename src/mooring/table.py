@@ -98,7 +98,7 @@ class Table:
 
     def to_html(self) -> str:
         """A table that scrolls sideways inside its own box, notes as paragraphs below it."""
-        lines = ['<div class="scroll"><table>']
+        lines = [f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}"><table>']
         lines.append(f"<caption>{escape(self.title)}</caption><thead>")
         if any(column.group for column in self.columns):
             cells = []

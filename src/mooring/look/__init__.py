@@ -9,11 +9,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from mooring.look.explore import look
+from mooring.look.explore import NoMemory, look
 from mooring.look.page import Page
 from mooring.look.record import Call, record
 
-__all__ = ["Call", "Page", "look", "record"]
+__all__ = ["Call", "NoMemory", "Page", "look", "record"]
 
 
 class _Callable(ModuleType):

@@ -21,6 +21,10 @@ MOST_NODES = 20_000
 WHOLE = ("batch", "data", "graph", "inputs")
 
 
+class NoMemory(ValueError):
+    """A model without a memory, or one that called none."""
+
+
 def look(
     model: nn.Module,
     data: Any,
@@ -59,7 +63,7 @@ def look(
     if not 1 <= max_nodes <= MOST_NODES:
         raise ValueError(f"look: max_nodes is {max_nodes}, expected 1 to {MOST_NODES:,}.")
     if not memories(model):
-        raise ValueError(
+        raise NoMemory(
             f"look: {type(model).__name__} has no memory inside. Pass a SlotVirtualNode, a module of mooring.zoo, or a "
             "model that contains one."
         )
@@ -67,7 +71,7 @@ def look(
     chosen = _chosen(graphs, num_graphs(batch))
     calls = record(model, lambda: call(model, batch) if call is not None else _call(model, batch))
     if not calls:
-        raise ValueError(
+        raise NoMemory(
             f"look: {type(model).__name__} ran without calling any of its memories. Pass call=, a function of model "
             "and data that does."
         )

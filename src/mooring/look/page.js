@@ -12,11 +12,12 @@ function Panel(graph, place) {
   const graphList = list("node", `nodes of ${one.name}`), slotList = list("slot", `slots of ${one.name}`);
   const cursor = make(svg, "circle", { class: "cursor", r: 0, "aria-hidden": "true" });
   const extent = [0, 1].map((axis) => 2 * xs.reduce((most, x, i) => (i % 2 === axis ? Math.max(most, Math.abs(x - 32767)) : most), 1));
-  let nodes = [], slots = [], at = { node: [], slot: [] }, radius = 4, coloured = "", chosen = null;
+  let nodes = [], slots = [], at = { node: [], slot: [] }, radius = 4, coloured = "", chosen = null, laid = 0;
 
   // Width decides: slots beside the graph, or below it.
   function arrange() {
-    const width = Math.max(280, figure.clientWidth), amount = call().slots, tall = count > 500 ? 640 : 480;
+    laid = figure.clientWidth;
+    const width = Math.max(280, laid), amount = call().slots, tall = count > 500 ? 640 : 480;
     const below = width < 430, cell = { wide: 58, high: 52 };
     const columns = below ? Math.max(1, Math.floor((width - 20) / cell.wide)) : Math.ceil(amount / Math.floor(tall / cell.high));
     const side = below ? 0 : columns * cell.wide + 14, area = { wide: width - side, high: below ? width * 0.85 : tall };
@@ -168,7 +169,7 @@ function Panel(graph, place) {
       event.preventDefault();
     });
   }
-  return { arrange, paint, graph, figure };
+  return { arrange, paint, graph, figure, laid: () => laid };
 }
 
 // ---- words
@@ -289,8 +290,8 @@ function redraw() {
 }
 const watcher = new ResizeObserver((entries) => entries.forEach((entry) => {
   const panel = panels.find((one) => one.figure === entry.target);
-  if (panel && panel.width !== undefined && panel.width !== entry.contentRect.width) panel.arrange();
-  if (panel) panel.width = entry.contentRect.width;
+  // A frame that is loaded before it is seen has no width yet when it is drawn first.
+  if (panel && panel.laid() !== entry.target.clientWidth) panel.arrange();
 }));
 const numbered = look.graphs.map((one, i) => [i, `${one.name} (${one.total.toLocaleString("en")} nodes)`]);
 fill(by("call"), look.calls.map((one, i) => [i, `${i + 1} of ${look.calls.length}: ${one.name}, ${one.module}`]), 0);

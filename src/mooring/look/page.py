@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import json
 import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
+
+from mooring.markup import digest, inert, policy
 
 HEIGHT = 820
 
@@ -33,13 +32,12 @@ class Page:
         """The page. Its policy allows this script and this style by their hashes, and no request at all."""
         script = f'"use strict";\n(() => {{\n{_asset("values.js")}{_asset("page.js")}}})();'
         style = _asset("page.css")
-        policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:"
         return Template(_asset("page.html")).substitute(
-            policy=f"{policy}; base-uri 'none'; form-action 'none'",
+            policy=policy([digest(script)], [digest(style)]),
             title=html.escape(self.title),
             style=style,
             script=script,
-            data=_inert(self.data),
+            data=inert(self.data),
         )
 
     def save(self, path: str | Path) -> Path:
@@ -71,13 +69,3 @@ class Page:
 
 def _asset(name: str) -> str:
     return (files("mooring.look") / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _inert(data: Mapping[str, Any]) -> str:
-    """JSON in which nothing can end the element around it, whatever names the data carries."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -153,6 +153,9 @@ def data(
 def report(
     sources: Annotated[list[Path] | None, typer.Argument(help="Folders of records; runs/ or results/.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    inside: Annotated[
+        bool, typer.Option(help="Show the trained memories of runs whose weights lie beside their records.")
+    ] = True,
     refresh: Annotated[bool, typer.Option(help="Also update the tables in README.md and docs/.")] = False,
     check: Annotated[
         bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
@@ -179,15 +182,26 @@ def report(
         return
     require_file(out)
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
-    summary = build_report(found, out)
+    looked, left_out = memories_of(found) if inside else ([], [])
+    summary = build_report(found, out, looked)
     for table in summary.tables:
         console.print(FittedTable(table))
-    for note in summary.notes:
+    for note in (*summary.notes, *left_out):
         console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{summary.num_records} records; page: {out}", highlight=False)
+    inside_ = f", {len(looked)} trained memories" if looked else ""
+    console.print(f"{summary.num_records} records{inside_}; page: {out}", highlight=False, soft_wrap=True)
     if refresh:
         for path in renew(documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
+
+
+def memories_of(sources: list[Path]) -> tuple[list[Any], list[str]]:
+    """The trained memories that a report shows; a report without weights imports no model."""
+    if not any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
+        return [], []
+    from mooring.suite.look import insides
+
+    return insides(sources)
 
 
 for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import torch
@@ -15,16 +16,21 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from mooring import audit
-from mooring.audit import catalogue
-from mooring.look import Page, look
+from mooring.look import NoMemory, Page, look
 from mooring.look.record import memories
 from mooring.named import import_object
-from mooring.suite.records import RecordError, RunRecord
+from mooring.suite.records import Record, RecordError, RunRecord, load
+from mooring.suite.report.groups import rank
+from mooring.suite.report.page import Inside
 from mooring.suite.train.checkpoint import read_checkpoint
 from mooring.suite.train.config import strict
 from mooring.suite.train.experiment import Experiment, get_experiment
 
+if TYPE_CHECKING:  # what is only looked at need not be measured
+    from mooring.audit import Card
+
+# A report shows no more memories than this, of graphs no larger than that.
+MOST_INSIDES, FEW_NODES = 8, 500
 # What PyG data is made of on disk.
 PLAIN = (Data, DataEdgeAttr, DataTensorAttr, HeteroData, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage)
 
@@ -61,10 +67,9 @@ def page_of(
     given: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
     if Path(target).exists():
         run = trained(Path(target))
-        shown = run.experiment.train_batch(0, 0) if data is None else load_data(data)
-        call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
-        card = _card(run.net) if audited else None
-        return look(run.net, shown, call=call, card=card, title=run.title, **given)
+        return _run_page(run, data, card=_card(run.net) if audited else None, **given)
+    from mooring import audit
+
     module = _module(target, channels, arguments or {})
     if data is None:
         raise ValueError(
@@ -74,6 +79,36 @@ def page_of(
     shown = load_data(data)
     card = audit.audit(module, channels=channels, name=target) if audited else None
     return look(module, shown, card=card, title=target, **given)
+
+
+def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Inside], list[str]]:
+    """For a report: a page of each model with weights beside its record, at its first seed, and what was left out.
+
+    Args:
+        sources: folders or files of records.
+        most: largest number of pages.
+    """
+    runs: dict[tuple[Path, str], Record] = {}
+    for record in sorted(load(sources, skip=True).kind("run"), key=lambda record: record.seed):
+        if any(record.path.with_suffix("").glob("epoch-*.safetensors")):
+            runs.setdefault((record.path.parent, record.model), record)
+    found: list[Inside] = []
+    notes: list[str] = []
+    for record in sorted(runs.values(), key=lambda record: rank(record.model), reverse=True):
+        again = f"mooring look {shlex.quote(str(record.path))}"
+        if len(found) == most:
+            notes.append(f"No more than {most} memories are shown; this is one of the others: `{again}`.")
+            continue
+        try:
+            run = trained(record.path)
+            page = _run_page(run, None, graphs=None, max_nodes=FEW_NODES)
+            found.append(Inside(run.title, again, page.html))
+        except NoMemory:
+            continue
+        # Weights or data that cannot be had cost the reader one picture and not the page.
+        except (ValueError, RuntimeError, OSError) as error:
+            notes.append(f"Not looked into: {record.path}: {' '.join(str(error).split()):.200}")
+    return found, notes
 
 
 def trained(path: Path) -> Trained:
@@ -105,6 +140,12 @@ def trained(path: Path) -> Trained:
     return Trained(net, experiment, f"{task}: {model}, seed {seed}, after epoch {epoch}")
 
 
+def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
+    shown = run.experiment.train_batch(0, 0) if data is None else load_data(data)
+    call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
+    return look(run.net, shown, call=call, title=run.title, **options)
+
+
 def load_data(source: str) -> Any:
     """PyG data from a file or by import name."""
     path = Path(source)
@@ -125,6 +166,9 @@ def load_data(source: str) -> Any:
 
 
 def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Module:
+    from mooring import audit
+    from mooring.audit import catalogue
+
     if target.startswith(catalogue.ZOO):
         entries = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)])
         target = f"{target} is the absence of a module"
@@ -141,8 +185,10 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
     return module
 
 
-def _card(net: nn.Module) -> audit.Card | None:
+def _card(net: nn.Module) -> Card | None:
     """What the audit says of a network's first memory; None where there is none, which is said elsewhere."""
+    from mooring import audit
+
     for name, memory in memories(net):
         if getattr(memory, "address_channels", None) is not None:
             raise ValueError(

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.report import Summary, build_report
+
 SLOTS, EPOCHS = 12, 23
 FINAL = {"mpnn": (0.083, 0.17), "vn": (0.085, 0.168), "cross-attn": (1.0, 0.303), "anchored": (1.0, 1.0)}
 ERRORS = {"mean": 0.052, "sum": 0.012, "cross-attn": 0.057, "anchored": 0.006}
@@ -33,6 +35,12 @@ def make_run() -> Callable[..., dict[str, Any]]:
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with records of every kind, five seeds of the main task."""
     return write_everything(tmp_path_factory.mktemp("everything"))
+
+
+@pytest.fixture(scope="session")
+def summary(everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    """The page of all these records."""
+    return build_report([everything], tmp_path_factory.mktemp("page") / "deep" / "report.html")
 
 
 def run(task: str, model: str, seed: int, preset: str, best: dict[str, float], **parts: Any) -> dict[str, Any]:

@@ -185,13 +185,13 @@ def test_files_and_inline_drawings(tmp_path: Path) -> None:
     assert [path.name for path in picture.write(tmp_path)] == ["idea-1.svg", "idea-2.svg"]
     (png, _) = picture.write(tmp_path, "png")
     assert png.read_bytes().startswith(b"\x89PNG")
-    inline = picture.svgs()[0]
+    inline, _ = picture.drawings()[0]
     assert "currentColor" in inline
     assert "<metadata>" not in inline
     # The same records give the same bytes, so that a page in version control changes only with its numbers.
     again = draw("idea", Records(()))
     assert again is not None
-    assert inline == again.svgs()[0]
+    assert inline == again.drawings()[0][0]
 
 
 def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:

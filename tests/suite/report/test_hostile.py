@@ -129,10 +129,12 @@ class Tags(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.active: list[str] = []
+        self.scripts: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.scripts += [dict(attrs).get("type") or ""] if tag == "script" else []
         for name, value in attrs:
             local = (value or "").startswith(("#", "data:image/png;base64,"))
             if name.startswith("on") or (name in ("href", "src", "action", "data") and not local):
@@ -145,8 +147,10 @@ def test_odd_names_are_shown_and_not_obeyed(folder: Path) -> None:
     summary = build(folder)
     assert summary.notes == ()
     page = Tags(summary.path.read_text(encoding="utf-8"))
-    assert page.tags.isdisjoint({"script", "img", "iframe", "object", "embed", "link", "base", "form"})
+    assert page.tags.isdisjoint({"img", "iframe", "object", "embed", "link", "base", "form"})
     assert page.active == []
+    assert set(page.scripts) == {"", "application/json"}
+    assert page.scripts.count("") == 1, "the page's own script and no other"
     shown = {cell for table in summary.tables for row in table.rows for cell in row}
     assert set(hostile.STRANGE.values()) <= shown
 
@@ -158,6 +162,7 @@ def test_odd_names_are_shown_and_not_obeyed(folder: Path) -> None:
 
 def test_a_live_tag_would_be_found() -> None:
     found = Tags('<p><img src="x" onerror="alert(1)"><a href="https://example.org">a</a></p>')
+    assert Tags("<script>alert(1)</script>").scripts == [""]
     assert found.tags == {"p", "img", "a"}
     assert found.active == ["img src=x", "img onerror=alert(1)", "a href=https://example.org"]
 

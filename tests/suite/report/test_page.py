@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -11,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from mooring.markup import digest, policy
+from mooring.suite.records import Records, load
 from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
+from mooring.suite.report.page import Inside
+from mooring.suite.report.registry import find
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -50,8 +55,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def built(everything: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, str]:
-    summary = build_report([everything], tmp_path_factory.mktemp("page") / "deep" / "report.html")
+def records(everything: Path) -> Records:
+    return load([everything])
+
+
+@pytest.fixture(scope="module")
+def built(summary: Summary) -> tuple[Summary, str]:
     return summary, summary.path.read_text(encoding="utf-8")
 
 
@@ -67,14 +76,74 @@ def test_nothing_is_loaded_from_anywhere(built: tuple[Summary, str]) -> None:
     text = built[1]
     page = Page(text)
     assert all(value.startswith("data:") for value in page.loaded)
-    assert "<script" not in text
     assert page.handlers == []
     assert "@import" not in text
     # Were something missed here, the browser would still refuse to load it.
     assert "default-src 'none'" in text
+    assert "unsafe" not in text
+    assert " style=" not in text
     assert not re.search(r"url\((?!\s*['\"]?#)", text)
     # XML namespaces name a standard and load nothing; nothing else may carry an address.
     assert re.findall(r"https?://(?!www\.w3\.org/)[^\s\"'<]+", text) == []
+
+
+def test_what_runs_is_named_by_its_hash_and_the_rest_is_data(built: tuple[Summary, str]) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', built[1])
+    assert policy is not None
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", built[1], flags=re.S)
+    (code,) = (body for kind, body in scripts if "json" not in kind)
+    (style,) = re.findall(r"<style>(.*?)</style>", built[1], flags=re.S)
+    assert f"script-src {digest(code)};" in policy[1]
+    assert f"style-src {digest(style)};" in policy[1]
+    assert len(scripts) > 5
+    for kind, body in scripts:
+        if "json" in kind:
+            assert any(chart["curves"] for charts in json.loads(body) for chart in charts)
+
+
+def test_the_values_beside_a_drawing_are_those_that_are_drawn(records: Records) -> None:
+    picture = find("figure", "learning-curves").make(records, {"preset": "paper"})
+    svg, (chart,) = picture.drawings()[0]
+    (line,) = (one for one in picture.panels[0].axes[0].lines if one.get_gid() == "curve:Anchored")
+    (curve,) = (one for one in chart["curves"] if one["name"] == "Anchored")
+    assert curve["x"] == list(line.get_xdata())
+    assert curve["y"] == pytest.approx(list(line.get_ydata()), rel=1e-4)
+    # Where the page looks for a value is where the line is drawn.
+    path = next(
+        part for part in ElementTree.fromstring(svg).iter() if part.get("data-curve") == "Anchored" and len(part) == 1
+    )
+    points = [float(number) for number in re.findall(r"-?[\d.]+", path[0].get("d", ""))]
+    left, top, right, bottom = chart["frame"]
+    for place, value, low, high, start, end in (
+        (points[0], curve["x"][0], *chart["x"][:2], left, right),
+        (points[1], curve["y"][0], *chart["y"][:2], bottom, top),
+    ):
+        assert place == pytest.approx(start + (value - low) / (high - low) * (end - start), abs=0.2)
+
+
+def test_text_in_figures_is_text(built: tuple[Summary, str]) -> None:
+    assert re.search(r"<text[^>]*>accuracy \(%\)</text>", built[1])
+    assert re.search(r"<text[^>]*>Anchored</text>", built[1])
+
+
+def test_pages_inside_the_page_may_run_by_their_hashes_and_cannot_leave_their_frame(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    save(make_run("vn", 0, 0.0833, 0.1667, 0.0139), "vn.json")
+    html = f'<meta content="{policy([digest("a")], [digest("b")])}"><script>a</script><style>b</style>'
+    inside = Inside('"><script>alert(1)</script>', "mooring look a&b.json", html)
+    build_report([tmp_path / "records"], tmp_path / "report.html", [inside])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert "inside" in page.ids
+    assert "#inside" in page.links
+    outer = text[: text.index("<style>")]
+    assert digest("a") in outer
+    assert digest("b") in outer
+    assert 'sandbox="allow-scripts"' in text
+    assert "<script>a" not in text
+    assert "<script>alert" not in text
+    assert "mooring look a&amp;b.json" in text
 
 
 def test_a_loaded_address_would_be_found() -> None:
@@ -150,7 +219,7 @@ def test_names_in_records_cannot_inject_markup(
     save(make_run("<script>alert(1)</script>", 0, 0.1, 0.2, 0.02), "x.json")
     build_report([tmp_path / "records"], tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<script" not in text
+    assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from mooring.suite.linksets.tables import TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import MUTED, figure, inked, panel
+from mooring.suite.report.drawing import MUTED, belongs, curve, figure, inked, panel
 from mooring.suite.report.groups import usual_groups
 
 
@@ -26,12 +26,11 @@ def calibration(records: Records, preset: str) -> list[Figure]:
                 raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
             points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
             heaviest = max((weight for _, _, weight in points), default=1.0)
-            axes.plot([point[0] for point in points], [point[1] for point in points], color=ink, lw=1.0, alpha=0.6)
+            across, up = [point[0] for point in points], [point[1] for point in points]
+            curve(axes, across, up, f"seed {run.seed}", ink, lw=1.0, alpha=0.6)
             # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
             areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]
-            axes.scatter(
-                [point[0] for point in points], [point[1] for point in points], areas, color=ink, alpha=0.55, lw=0
-            )
+            axes.scatter(across, up, areas, color=ink, alpha=0.55, lw=0, gid=belongs(f"seed {run.seed}"))
         axes.set_xlim(-0.03, 1.03)
         axes.set_ylim(-0.03, 1.03)
         axes.set_aspect("equal")

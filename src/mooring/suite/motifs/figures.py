@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.motifs.tables import SPLITS, TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import end_labels, figure, inked, log_ticks, panel
+from mooring.suite.report.drawing import curve, end_labels, figure, inked, log_ticks, panel
 from mooring.suite.report.groups import Group, usual_groups
 
 DRAWN = ("iid", "counts", "jittered")
@@ -25,7 +25,7 @@ def error_by_count(records: Records, preset: str) -> list[Figure]:
         labels = []
         for group, ink in members:
             points = by_count(group, split)
-            axes.plot(list(points), list(points.values()), "-o", color=ink, ms=2.5, lw=1.3)
+            curve(axes, list(points), list(points.values()), group.short, ink, "-o", ms=2.5, lw=1.3)
             labels.append((list(points.values())[-1], group.short, ink))
         axes.set_yscale("log")
         log_ticks(axes.yaxis, *axes.get_ylim())

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from mooring.suite.real.tables import METRICS, TASKS, choose
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import colours, end_labels, figure, panel
+from mooring.suite.report.drawing import colours, curve, end_labels, figure, panel
 from mooring.suite.report.groups import Group
 
 
@@ -23,7 +23,7 @@ def curves(records: Records, task: str, preset: str) -> list[Figure]:
         for item in items:
             epochs, means = mean_curve(item.group, item.metric)
             ink = inks[item.group.model]
-            axes.plot(epochs, [scale * mean for mean in means], color=ink, lw=1.3)
+            curve(axes, epochs, [scale * mean for mean in means], item.group.short, ink, lw=1.3)
             labels.append((scale * means[-1], item.group.short, ink))
         axes.margins(x=0.01)
         end_labels(axes, labels)

@@ -12,7 +12,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Records
 from mooring.suite.report.groups import KNOWN, Group, rank
+from mooring.suite.report.inline import CURVE, PART, inline, mark
 from mooring.suite.report.registry import Build, Entry, Options, register
 
 INK = "#10151c"
@@ -60,7 +60,6 @@ RC = {
     "ytick.color": INK,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
-    "svg.fonttype": "path",
     "svg.hashsalt": "mooring",
     "axes.formatter.useoffset": False,
 }
@@ -87,12 +86,14 @@ class Picture:
         """The name as part of a link or file name: a preset or bench record is part of it, and may hold a path."""
         return re.sub(r"[^\w,=+-]+", "-", self.name)
 
-    def svgs(self) -> list[str]:
-        """The panels as inline SVG that takes its ink from the page."""
-        return [
-            _inline(_bytes(panel, "svg").decode(), f"{self.title}, {part + 1}")
-            for part, panel in enumerate(self.panels)
-        ]
+    def drawings(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The panels as inline SVG that takes its ink from the page, each with the values of its curves."""
+        found = []
+        for part, panel in enumerate(self.panels):
+            mark(panel)
+            svg = _bytes(panel, "svg", fonts="none").decode()
+            found.append(inline(svg, panel, f"{self.title}, {part + 1}", INK))
+        return found
 
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
         """The panels as files of their own, on white."""
@@ -183,6 +184,18 @@ def log_ticks(axis: Axis, low: float, high: float) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
+def curve(
+    axes: Axes, x: Sequence[float], y: Sequence[float], name: str, ink: str, style: str = "-", **options: Any
+) -> None:
+    """A line that the page names, shows the values of, and can hide."""
+    axes.plot(x, y, style, color=ink, gid=f"{CURVE}{name}", **options)
+
+
+def belongs(name: str) -> str:
+    """The gid of what is hidden together with the curve of this name: its band, its dots, its label."""
+    return f"{PART}{name}"
+
+
 def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float = 10.0) -> None:
     """Write (height, text, colour) to the right of the axes, moved apart until none overlap.
 
@@ -196,7 +209,7 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float 
     wanted = sorted((to_points.transform((low, y))[1] * height, text, ink) for y, text, ink in labels)
     places = spread([min(max(place, 0.0), height) for place, _, _ in wanted], gap, height)
     for (start, text, ink), end in zip(wanted, places, strict=True):
-        axes.annotate(
+        label = axes.annotate(
             text,
             xy=(1.015, min(max(start / height, 0.0), 1.0)),
             xytext=(1.075, end / height),
@@ -209,6 +222,8 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float 
             parse_math=False,
             arrowprops={"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
         )
+        for part in filter(None, (label, label.arrow_patch)):
+            part.set_gid(belongs(text.replace("\n", " ")))
 
 
 def spread(places: list[float], gap: float, height: float) -> list[float]:
@@ -229,29 +244,14 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
     return moved
 
 
-def _bytes(figure: Figure, suffix: str, **options: Any) -> bytes:
+def _bytes(figure: Figure, suffix: str, fonts: str = "path", **options: Any) -> bytes:
     target = io.BytesIO()
     # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
-    with mpl.rc_context(RC), warnings.catch_warnings():
+    with mpl.rc_context({**RC, "svg.fonttype": fonts}), warnings.catch_warnings():
         # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(
             target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options
         )
     return target.getvalue()
-
-
-def _inline(svg: str, name: str) -> str:
-    svg = svg[svg.index("<svg") :]
-    head, body = svg.split(">", 1)
-    width = re.search(r'width="([\d.]+)pt"', head)
-    box = re.search(r'viewBox="[^"]*"', head)
-    assert width is not None, "matplotlib writes the width in points"
-    assert box is not None, "matplotlib writes a viewBox"
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = body.replace(INK, "currentColor")
-    # Inside HTML the xlink prefix is plain href, and namespaces need no declaration.
-    body = body.replace("xlink:href", "href")
-    opening = f'<svg {box[0]} role="img" aria-label="{escape(name)}" style="max-width:{float(width[1]) * 4 / 3:.0f}px"'
-    return f"{opening}>{body}"

@@ -10,7 +10,9 @@ from mooring.suite.records import Record, RecordError, Records
 from mooring.suite.report.drawing import (
     PALETTE,
     Panels,
+    belongs,
     colours,
+    curve,
     end_labels,
     figure,
     log_ticks,
@@ -86,11 +88,13 @@ def _series(part: Record) -> Figure:
         if not points:
             continue
         ink = PALETTE[position % len(PALETTE)]
-        axes.plot([a for a, _ in points], [b for _, b in points], "-o" if len(points) <= 12 else "-", color=ink, ms=3)
+        name = line.text("label")
+        style = "-o" if len(points) <= 12 else "-"
+        curve(axes, [a for a, _ in points], [b for _, b in points], name, ink, style, ms=3)
         (last, height), end = points[-1], max(x)
         if last != end:  # a line that stops early leads to its label all the same
-            axes.plot([last, end], [height, height], ":", color=ink, lw=0.7)
-        labels.append((height, _wrap(line.text("label"), 22), ink))
+            axes.plot([last, end], [height, height], ":", color=ink, lw=0.7, gid=belongs(name))
+        labels.append((height, _wrap(name, 22), ink))
     for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() == "log":
             log_ticks(axis, *limits)
@@ -130,10 +134,11 @@ def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str
     values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
     found = [100 * estimate(of_seeds).mean for of_seeds in values]
     axes.set_xscale("log", base=2)
-    axes.plot(widths, found, "-o", color=ink, ms=3.5)
+    name = short(model, by_width[widths[-1]][0])
+    curve(axes, widths, found, name, ink, "-o", ms=3.5)
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
-    return found[-1], short(model, by_width[widths[-1]][0]), ink
+    return found[-1], name, ink
 
 
 def _both(item: Group) -> float:

@@ -1,16 +1,18 @@
-"""One self-contained HTML page from record files: no network, no scripts, no outside fonts."""
+"""One self-contained HTML page from record files: no network, no outside fonts, and whole without its script."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from mooring.markup import digest, inert, policy
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
 from mooring.suite.report.registry import Chapter, Section, chapters
@@ -31,12 +33,33 @@ class Summary:
     notes: tuple[str, ...]
 
 
-def build_report(sources: Sequence[Path], out: Path) -> Summary:
+@dataclass(frozen=True)
+class Inside:
+    """The explorer's page of a trained memory, made by whoever has the weights: a report reads records only.
+
+    Args:
+        title: what is said above it.
+        command: makes the page on its own.
+        html: a self-contained page, whose policy allows its own script and style by their hashes.
+    """
+
+    title: str
+    command: str
+    html: str
+
+    def allowed(self, kind: str) -> list[str]:
+        """The hashes that its policy has for `script` or `style`; a page inside another obeys both policies."""
+        found = re.search(rf"{kind}-src ([^;\"]+)", self.html)
+        return re.findall(r"'sha256-[\w+/=]+'", found[1]) if found else []
+
+
+def build_report(sources: Sequence[Path], out: Path, insides: Sequence[Inside] = ()) -> Summary:
     """Write the page of all records under `sources` to `out`; files that are not usable records are left out and named.
 
     Args:
         sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
         out: the HTML file to write; its folder is made.
+        insides: trained memories to be looked into.
 
     Returns:
         what the page shows, with its tables, and in `notes` what was left out and why.
@@ -50,13 +73,17 @@ def build_report(sources: Sequence[Path], out: Path) -> Summary:
     sections = [section for section, _ in drawn]
     names = tuple(section.name for section in sections)
     lacking = [chapter for chapter in chapters() if chapter.name not in names]
+    style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
     html = _template().render(
         sections=[view for _, view in drawn],
         lacking=lacking,
         origin=Markup(provenance(records).to_html()),
         num_records=len(records),
         notes=records.notes,
-        style=Markup((_folder() / "page.css").read_text(encoding="utf-8")),
+        insides=insides,
+        policy=Markup(_policy(script, style, insides)),
+        style=Markup(style),
+        script=Markup(script),
     )
     write_atomic(out, html)
     tables = tuple(table for section in sections for table in section.tables)
@@ -166,11 +193,28 @@ def _view(section: Section) -> dict[str, object]:
             "name": block.slug,
             "title": block.title,
             "caption": block.caption,
-            "svgs": [Markup(s) for s in block.svgs()],
+            **_panels(block.drawings()),
         }
         for block in section.blocks
     ]
     return {"name": section.name, "title": section.title, "lead": section.lead, "blocks": blocks}
+
+
+def _panels(drawings: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, object]:
+    """The drawings of a figure, and the values behind them where there are curves."""
+    curves = [charts for _, charts in drawings]
+    any_ = any(chart["curves"] for charts in curves for chart in charts)
+    return {"svgs": [Markup(svg) for svg, _ in drawings], "curves": Markup(inert(curves)) if any_ else None}
+
+
+def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
+    """What may run: the page's own script and style, and those of the pages inside it."""
+    allowed = {kind: {hash_: None for one in insides for hash_ in one.allowed(kind)} for kind in ("script", "style")}
+    return policy([digest(script), *allowed["script"]], [digest(style), *allowed["style"]])
+
+
+def _asset(name: str) -> str:
+    return (_folder() / name).read_text(encoding="utf-8")
 
 
 def _folder() -> Path:

@@ -8,7 +8,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import MUTED, PALETTE, SMALL, colours, end_labels, figure, inked, log_ticks, panel
+from mooring.suite.report.drawing import (
+    MUTED,
+    PALETTE,
+    SMALL,
+    belongs,
+    colours,
+    curve,
+    end_labels,
+    figure,
+    inked,
+    log_ticks,
+    panel,
+)
 from mooring.suite.report.groups import Group, short, usual_groups
 from mooring.suite.two_radius import maps as _maps  # noqa: F401 (its figures are registered too)
 from mooring.suite.two_radius.tables import (
@@ -74,10 +86,9 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
         for group, ink in groups:
             epochs, rows = curves(group, metric)
             mean = [sum(row) / len(row) for row in rows]
-            axes.plot(epochs, mean, color=ink, zorder=3)
-            axes.fill_between(
-                epochs, [min(row) for row in rows], [max(row) for row in rows], color=ink, alpha=0.2, lw=0
-            )
+            curve(axes, epochs, mean, group.short, ink, zorder=3)
+            low, high = [min(row) for row in rows], [max(row) for row in rows]
+            axes.fill_between(epochs, low, high, color=ink, alpha=0.2, lw=0, gid=belongs(group.short))
             labels.append((mean[-1], group.short, ink))
         labels += [_mark(axes, 100 * height, f"{name} {100 * height:.1f}", 1.0) for height, name in marks]
         axes.set_ylim(-2, 103)
@@ -119,9 +130,10 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
         kept = [i for i, scale in enumerate(scales) if scale != 1]
         x = [scales[i] for i in kept]
         for values in by_run:
-            axes.plot(x, [max(values[i], FLOOR) for i in kept], "o", color=ink, alpha=0.45, mew=0)
+            seen = [max(values[i], FLOOR) for i in kept]
+            axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
         middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in kept]
-        axes.plot(x, middle, "-", color=ink)
+        curve(axes, x, middle, group.short, ink)
         axes.set_xticks(x)
         labels.append((middle[-1], group.short, ink))
     axes.set_yscale("log")
@@ -145,7 +157,7 @@ def count_by_scale(records: Records, preset: str) -> list[Figure]:
     for group, ink in groups:
         scales = scales_of(group.first)
         means = [100 * group.estimate(*field, scale).mean for scale in scales]
-        axes.plot([int(scale) for scale in scales], means, "-o", color=ink)
+        curve(axes, [int(scale) for scale in scales], means, group.short, ink, "-o")
         axes.set_xticks([int(scale) for scale in scales])
         labels.append((means[-1], group.short, ink))
     axes.set_ylim(-2, 103)
@@ -171,7 +183,7 @@ def accuracy_by_size(records: Records) -> list[Figure]:
         for model, name, points in lines:
             sizes = sorted(points)
             ink = inks[model]
-            axes.plot(sizes, [points[n] for n in sizes], "-o", color=ink, ms=3.5)
+            curve(axes, sizes, [points[n] for n in sizes], name, ink, "-o", ms=3.5)
             labels.append((points[sizes[-1]], name, ink))
         axes.set_ylim(-2, 103)
         axes.set_xlim(0, max(PUBLISHED_SIZES) * 1.03)

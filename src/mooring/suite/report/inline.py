@@ -1,0 +1,107 @@
+"""A drawing as part of the page: text that is text, attributes for styles, and the values of its curves beside it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = "{http://www.w3.org/1999/xlink}href"
+# What matplotlib writes as the id of an artist with such a gid.
+CURVE, PART, FRAME = "curve:", "part:", "frame:"
+NUMBER = re.compile(r"-?\d+\.\d{2,}")
+GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points", "viewBox")
+# The page sets the font; the others are matplotlib's way of saying nothing.
+NEEDLESS = {"font-family", "font-style", "font-variant"}
+
+
+def inline(svg: str, figure: Figure, name: str, ink: str) -> tuple[str, list[dict[str, Any]]]:
+    """SVG of a figure -> markup for a page, and for each pair of axes the place and the values of its curves.
+
+    Args:
+        svg: what matplotlib wrote, with text as text.
+        figure: what it was written from.
+        name: what a screen reader says.
+        ink: the colour that is to follow the page's own.
+    """
+    # Gids are read from matplotlib's own output, so the parser meets nothing that came from elsewhere unescaped.
+    root = ElementTree.fromstring(svg)
+    for parent in root.iter():
+        for child in list(parent):
+            if child.tag.endswith(("metadata", "style")):
+                parent.remove(child)
+    frames: dict[int, list[float]] = {}
+    for element in root.iter():
+        _plain(element, ink, frames)
+    natural = [float(value) for value in root.attrib["viewBox"].split()[2:]]
+    wide, high = (f"{value * 4 / 3:.0f}" for value in natural)
+    root.attrib.clear()
+    box = f"0 0 {natural[0]:.1f} {natural[1]:.1f}"
+    root.attrib.update({"viewBox": box, "width": wide, "height": high, "role": "img", "aria-label": name})
+    ElementTree.register_namespace("", SVG[1:-1])
+    charts = [_chart(axes, frames[place]) for place, axes in enumerate(figure.axes) if place in frames]
+    return ElementTree.tostring(root, encoding="unicode"), charts
+
+
+def mark(figure: Figure) -> None:
+    """Name the frames of the axes, so that their places can be found in what is written."""
+    for place, axes in enumerate(figure.axes):
+        axes.patch.set_gid(f"{FRAME}{place}")
+
+
+def _plain(element: ElementTree.Element, ink: str, frames: dict[int, list[float]]) -> None:
+    """An element without styles, needless ids and digits nobody sees."""
+    given = element.attrib
+    for rule in filter(None, (part.strip() for part in given.pop("style", "").split(";"))):
+        key, _, value = rule.partition(":")
+        if key.strip() not in NEEDLESS:
+            given[key.strip()] = value.strip().replace(ink, "currentColor")
+    if LINK in given:
+        given["href"] = given.pop(LINK)
+    if given.get("transform", "").startswith("rotate(-0 "):
+        del given["transform"]
+    for key in GEOMETRY:
+        if key in given:
+            given[key] = " ".join(NUMBER.sub(lambda found: f"{float(found[0]):.1f}", given[key]).split())
+    named = given.get("id", "")
+    if named.startswith(FRAME):
+        corners = [float(value) for value in re.findall(r"-?[\d.]+", element[0].attrib["d"])]
+        x, y = corners[0::2], corners[1::2]
+        frames[int(named.removeprefix(FRAME))] = [round(v, 1) for v in (min(x), min(y), max(x), max(y))]
+    if named.startswith((CURVE, PART)):
+        given["data-curve"] = named.partition(":")[2]
+    # Ids that nothing refers to would only be the same in every drawing of the page.
+    if element.tag == f"{SVG}g":
+        given.pop("id", None)
+    if element.tag not in (f"{SVG}text", f"{SVG}tspan"):
+        element.text = None
+    element.tail = None
+
+
+def _chart(axes: Axes, frame: list[float]) -> dict[str, Any]:
+    """Where a pair of axes is, its limits, and its curves."""
+    curves = [
+        {
+            "name": str(line.get_gid()).removeprefix(CURVE),
+            "ink": line.get_color(),
+            "x": [_short(value) for value in np.asarray(line.get_xdata())],
+            "y": [_short(value) for value in np.asarray(line.get_ydata())],
+        }
+        for line in axes.lines
+        if (line.get_gid() or "").startswith(CURVE)
+    ]
+    scales = {
+        name: [*map(float, axis.get_view_interval()), axis.get_scale() == "log"]
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis))
+    }
+    return {"frame": frame, **scales, "label": axes.get_xlabel(), "curves": curves}
+
+
+def _short(value: Any) -> float | int:
+    shown = float(f"{float(value):.5g}")
+    return int(shown) if shown.is_integer() else shown
