@@ -72,5 +72,6 @@ def anchored_raw(spec: MemorySpec) -> nn.Module:
     label="Moored VN",
 )
 def moored(spec: MemorySpec) -> nn.Module:
+    # Masses are soft counts here: with a linear map, log(1 + mass) stays right beyond the counts it was trained on.
     integrate = "linear_film" if spec.integrate == "film" else spec.integrate
-    return SlotVirtualNode.from_spec(spec, competition=True, mass_map="linear", integrate=integrate)
+    return SlotVirtualNode.from_spec(spec, competition=True, mass="softplus", mass_map="linear", integrate=integrate)
