@@ -255,3 +255,27 @@ def test_a_fault_of_the_soak_is_an_alarm(save: Callable[..., Path], tmp_path: Pa
     assert ("generated inputs", "1,009", "another graph matters", "3") in table.rows
     assert ("kills of a training", "101", "another record", "0") in table.rows
     assert [table.rows[row][3] for row, _ in table.alarms] == ["3"]
+
+
+def test_the_tuned_census_ranks_every_module_in_every_split_and_counts_what_was_tried(
+    make_run: Make, save: Save
+) -> None:
+    errors = {"moored": (0.01, 0.3), "gmt": (0.02, 0.2), "lse": (0.03, 0.5)}
+    for model, (inside, beyond) in errors.items():
+        final = {f"{split}/log_mae": inside if split == "iid" else beyond for split in motifs.SPLITS}
+        for preset, seed, rate in (
+            ("search", 100, 1e-3),
+            ("search", 100, 2e-3),
+            ("tuned", 0, 1e-3),
+            ("tuned", 1, 1e-3),
+        ):
+            made = make_run(model, seed, 1, 1, 1, task="motifs-leaderboard", preset=preset, config={"rate": rate})
+            made["metrics"]["final"] = {name: error + 0.001 * seed for name, error in final.items()}
+            path = save(made, f"{model}-{preset}-{seed}-{rate}.json")
+    table = build("motifs-tuned", load([path.parent]), preset="tuned")
+    places = [[cell.rpartition("(")[2].rstrip(")") for cell in row[2:8]] for row in table.rows]
+    assert [row[0] for row in table.rows] == ["gmt", "moored", "lse"]
+    assert places == [["2", *"11111"], ["1", *"22222"], ["3", *"33333"]]
+    assert [row[1] for row in table.rows] == ["1.2", "1.8", "3.0"]
+    assert [row[8] for row in table.rows] == ["-0.100 ± 0.000", "–", "+0.200 ± 0.000"]
+    assert {row[9:] for row in table.rows} == {("2", "2")}
