@@ -24,6 +24,7 @@ QUESTIONS = {
     "My loss is NaN: what now?": ("how-to/troubleshoot.html#nan", "not finite"),
     "What does it cost beside attention?": ("benchmarks.html#speed", "GPSConv"),
     "How do I cite it?": ("index.html#cite", "Marcoccia"),
+    "Does it work with LoRA?": ("compatibility.html#wrapped-projections", "peft"),
     "My graph has several node types": ("how-to/heterogeneous.html#heterogeneous-graphs", "HeteroSlotVirtualNode"),
     "What are the arguments of SlotVirtualNode?": ("reference/nn.html#mooring.nn.SlotVirtualNode", "temperature"),
     "What does mooring look take?": ("reference/command.html#mooring-look", "--graphs"),
