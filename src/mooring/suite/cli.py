@@ -12,6 +12,7 @@ from mooring import __version__
 from mooring.suite import cli_modules
 from mooring.suite.terminal import (
     RUNS,
+    DataDir,
     FittedTable,
     complain,
     console,
@@ -80,9 +81,7 @@ def run(
     workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Train; a killed run resumes where it stopped, and a finished one is not run again.
 
@@ -128,9 +127,7 @@ def data(
     names: Annotated[
         list[str] | None, typer.Argument(help="Sets to download; without any, all sets are listed.")
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the files; by default MOORING_DATA, or data.")
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """List the real data sets and which of them are here, or download some with the loader of OGB or PyG."""
     from mooring.suite.real.data import GRAPH_SETS, NODE_SETS, data_folder, source

@@ -11,6 +11,8 @@ import typer
 from mooring.suite.records import write as write_record
 from mooring.suite.terminal import (
     RUNS,
+    Arguments,
+    DataDir,
     FittedTable,
     console,
     fail,
@@ -68,7 +70,7 @@ def audit(
         str, typer.Argument(help="package.module:Name, zoo.NAME, or all modules of 'catalogue' or 'zoo'.")
     ],
     channels: Annotated[int, typer.Option(min=1, help="Width of the node features.")] = 16,
-    arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
+    arg: Arguments = None,
     kind: Annotated[str | None, typer.Option(help="aggregation, virtual_node, layer or dense.")] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -169,7 +171,7 @@ def look_(
     ] = "",
     max_nodes: Annotated[int, typer.Option(min=1, help="Larger graphs are shown in part.")] = 2000,
     channels: Annotated[int, typer.Option(min=1, help="Width of the node features, for a module given by name.")] = 16,
-    arg: Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")] = None,
+    arg: Arguments = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also show what the audit says of the memory.")] = False,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
 ) -> None:
@@ -201,9 +203,7 @@ def draw(
         str, typer.Option(help="Test molecules, as in 0,3,8; by default a small, a typical and a large one.")
     ] = "",
     layer: Annotated[int | None, typer.Option(help="The memory behind this layer; by default the last.")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="The picture to write, svg or png.")] = Path("molecules.svg"),
 ) -> None:
     """Draw molecules whose atoms have the colours of the slots they write to, and what each slot counts."""

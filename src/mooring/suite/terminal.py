@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -18,6 +18,9 @@ console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Conso
 
 # Where records go by default.
 RUNS = Path("runs")
+# Options of several commands.
+DataDir = Annotated[Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")]
+Arguments = Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")]
 STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red", "note": "table.caption"}
 
 

@@ -18,7 +18,6 @@ from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
 from mooring.suite.report.registry import find
-from mooring.suite.two_radius.figures import curves
 from mooring.suite.two_radius.maps import in_slot_order, matrix
 
 
@@ -76,9 +75,9 @@ def test_seeds_that_stopped_early_shorten_the_curve(make_run: Callable[..., Any]
         data = make_run("vn", seed, 0.1, 0.2, 0.02)
         data["metrics"]["epochs"] = [{"epoch": e, "label": 0.1 * e} for e in range(epochs)]
         runs.append(Record(Path(f"{seed}.json"), "run", data))
-    epochs, rows = curves(Group("vn", "", tuple(runs)), "label")
+    epochs, rows = Group("vn", "", tuple(runs)).curves("label")
     assert epochs == [0, 1, 2]
-    assert rows[2] == pytest.approx([20.0, 20.0])
+    assert rows[2] == pytest.approx([0.2, 0.2])
 
 
 def test_labels_never_overlap(records: Records) -> None:

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from mooring.suite.real.tables import METRICS, TASKS, choose
 from mooring.suite.records import Records
 from mooring.suite.report.drawing import colours, curve, end_labels, figure, panel
-from mooring.suite.report.groups import Group
 
 
 def curves(records: Records, task: str, preset: str) -> list[Figure]:
@@ -21,7 +20,8 @@ def curves(records: Records, task: str, preset: str) -> list[Figure]:
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
         labels = []
         for item in items:
-            epochs, means = mean_curve(item.group, item.metric)
+            epochs, rows = item.group.curves(item.metric)
+            means = [sum(row) / len(row) for row in rows]
             ink = inks[item.group.model]
             curve(axes, epochs, [scale * mean for mean in means], item.group.short, ink, lw=1.3)
             labels.append((scale * means[-1], item.group.short, ink))
@@ -29,15 +29,6 @@ def curves(records: Records, task: str, preset: str) -> list[Figure]:
         end_labels(axes, labels)
         panels.append(drawn)
     return panels
-
-
-def mean_curve(group: Group, metric: str) -> tuple[list[int], list[float]]:
-    """Epochs that all seeds reached, and the mean over seeds at each."""
-    by_run = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in group.runs]
-    shared = sorted(set.intersection(*(set(run) for run in by_run)))
-    if not shared:
-        raise group.first.error("field 'metrics.epochs' is empty.")
-    return shared, [sum(run[epoch] for run in by_run) / len(by_run) for epoch in shared]
 
 
 def _register(task: str) -> None:

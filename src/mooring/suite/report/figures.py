@@ -21,6 +21,7 @@ from mooring.suite.report.drawing import (
 from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.report.registry import captions
 from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
+from mooring.table import wrap
 
 # The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
@@ -68,7 +69,8 @@ def _series(part: Record) -> Figure:
     if not x:
         raise part.error("field 'x' of a series is empty.")
     log = part.find("log") or ""
-    figure, axes = panel(_wrap(str(part.find("title") or "")), part.text("xlabel"), part.text("ylabel"), (3.6, 2.7))
+    title = _lines(str(part.find("title") or ""), 40)
+    figure, axes = panel(title, part.text("xlabel"), part.text("ylabel"), (3.6, 2.7))
     if log is True or "y" in str(log):
         axes.set_yscale("log")
     if log is not True and "x" in str(log):
@@ -94,7 +96,7 @@ def _series(part: Record) -> Figure:
         (last, height), end = points[-1], max(x)
         if last != end:  # a line that stops early leads to its label all the same
             axes.plot([last, end], [height, height], ":", color=ink, lw=0.7, gid=belongs(name))
-        labels.append((height, _wrap(name, 22), ink))
+        labels.append((height, _lines(name, 22), ink))
     for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if axis.get_scale() == "log":
             log_ticks(axis, *limits)
@@ -103,15 +105,8 @@ def _series(part: Record) -> Figure:
     return figure
 
 
-def _wrap(text: str, width: int = 40) -> str:
-    """Text broken into lines no longer than the panel is wide."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+def _lines(text: str, width: int) -> str:
+    return "\n".join(wrap(text, width))
 
 
 def _by_width(points: Points, metric: str) -> Figure:

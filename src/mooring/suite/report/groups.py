@@ -127,6 +127,15 @@ class Group:
         """Mean and interval of one field over the seeds."""
         return estimate([run.number(*keys) for run in self.runs])
 
+    def curves(self, metric: str) -> tuple[list[int], list[list[float]]]:
+        """Epochs that all seeds reached, and the values of the seeds at each."""
+        runs = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in self.runs]
+        for run, rows in zip(self.runs, runs, strict=True):
+            if not rows:
+                raise run.error("field 'metrics.epochs' is empty.")
+        shared = sorted(set.intersection(*map(set, runs)))
+        return shared, [[rows[epoch] for rows in runs] for epoch in shared]
+
     def has(self, *keys: str) -> bool:
         """Whether every run of the group carries the field."""
         return all(run.find(*keys) is not None for run in self.runs)

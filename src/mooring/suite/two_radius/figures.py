@@ -21,7 +21,7 @@ from mooring.suite.report.drawing import (
     log_ticks,
     panel,
 )
-from mooring.suite.report.groups import Group, short, usual_groups
+from mooring.suite.report.groups import short, usual_groups
 from mooring.suite.two_radius import maps as _maps  # noqa: F401 (its figures are registered too)
 from mooring.suite.two_radius.tables import (
     COUNTED,
@@ -84,7 +84,8 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
         figure, axes = panel(metric.capitalize(), "epoch", "accuracy (%)", (2.75, 2.3))
         labels = []
         for group, ink in groups:
-            epochs, rows = curves(group, metric)
+            epochs, shares = group.curves(metric)
+            rows = [[100 * share for share in row] for row in shares]
             mean = [sum(row) / len(row) for row in rows]
             curve(axes, epochs, mean, group.short, ink, zorder=3)
             low, high = [min(row) for row in rows], [max(row) for row in rows]
@@ -96,18 +97,6 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
         end_labels(axes, labels)
         panels.append(figure)
     return panels
-
-
-def curves(group: Group, metric: str) -> tuple[list[int], list[list[float]]]:
-    """Epochs that all seeds reached, and the accuracies of the seeds at each, in %."""
-    by_run = []
-    for run in group.runs:
-        rows = run.parts("metrics", "epochs")
-        if not rows:
-            raise run.error("field 'metrics.epochs' is empty.")
-        by_run.append({row.whole("epoch"): 100 * row.number(metric) for row in rows})
-    shared = sorted(set.intersection(*(set(run) for run in by_run)))
-    return shared, [[run[epoch] for run in by_run] for epoch in shared]
 
 
 @figure("state-distance", task=COUNTED)
