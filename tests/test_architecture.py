@@ -26,6 +26,8 @@ def test_every_room_of_the_map_exists_and_every_room_is_on_the_map() -> None:
         for room in folder.iterdir():
             if room.is_dir() and room.name != "__pycache__":
                 assert f"{room.name}/" in text, room
+            elif room.suffix == ".py" and not room.name.startswith("__"):
+                assert room.name in text, room
 
 
 # What stands in each of ten rooms, and a word of it that nobody else defines.
