@@ -517,7 +517,10 @@ def first(subject: Subject) -> None:
     "second derivatives (`gradgradcheck`), as forces need",
     gps=NO_SECOND,
     sets=NO_SECOND,
-    proof=("tests/nn/test_derivatives.py::test_second_derivatives",),
+    proof=(
+        "tests/nn/test_derivatives.py::test_second_derivatives",
+        "tests/examples/test_scripts.py::test_force_field",
+    ),
 )
 def second(subject: Subject) -> None:
     call = function(subject)
