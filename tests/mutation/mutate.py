@@ -147,7 +147,7 @@ def stages(root: Path, path: str) -> list[list[str]]:
     late = [test for test in soon if any(word in test for word in ("compile", "distributed", "_backend/"))]
     late = late if own.name != "triton_backend" else []
     # A folder inside a folder of the suite is the data of a task: the task's own tests build on it.
-    task = [str(own.parent)] if package == "suite" and len(inner) > 2 else []
+    task = [str(Path("tests", package, inner[0]))] if package == "suite" and len(inner) > 2 else []
     wide = {"suite": task, "ops": ["tests/nn", "tests/zoo"], "nn": ["tests/zoo"]}
     wide = [test for test in wide.get(package, []) if (root / test).is_dir()]
     return [[*(rest & first), path], [test for test in soon if test not in late], [*late, *wide]]
