@@ -1,5 +1,7 @@
 """Folding the projections into the slots changes the order of the products and nothing else."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -65,8 +67,10 @@ def test_the_cheaper_order_is_chosen(slots: int, heads: int, channels: int, fold
     module = SlotWrite(channels, slots, heads)
     _, key = module.score_parts(torch.zeros(3, channels), None)
     assert key.size(1) == (1 if folded else heads)
-    assert module._folds_values(slots * heads, 1) is folded
-    assert not module._folds_values(slots * heads - 1, 1)
+    # Folded values save each of n nodes c c + M c - M h c, and cost each graph M h c c / h.
+    enough = math.ceil(slots * channels / (channels - slots * (heads - 1))) if folded else slots * channels
+    assert module._folds_values(enough, 1) is folded
+    assert not module._folds_values(enough - 1, 1)
 
 
 def test_a_missing_address_is_named() -> None:

@@ -19,12 +19,13 @@ def folds_keys(slots: int, heads: int, channels: int) -> bool:
 def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
     """Whether to fold projections into what each graph's slots hold.
 
-    That makes ``slots * heads`` full-width rows per graph, which pays only where a graph has as many nodes. Inside a
-    compiled graph the number of graphs is not known, and the arithmetic alone decides.
+    That saves each node what :func:`folds_keys` counts, but makes ``slots * heads`` full-width rows per graph, each
+    through a head's matrix. Inside a compiled graph the number of graphs is not known, and the nodes alone decide.
     """
     if not folds_keys(slots, heads, channels):
         return False
-    return torch.compiler.is_compiling() or num_nodes >= slots * heads * num_graphs
+    saved_per_node, spent_per_graph = channels - slots * (heads - 1), slots * channels
+    return torch.compiler.is_compiling() or num_nodes * saved_per_node >= num_graphs * spent_per_graph
 
 
 def is_plain(*projections: nn.Module) -> bool:

@@ -97,13 +97,15 @@ class SlotRead(nn.Module):
         # Folded, the nodes meet the op alone, which skips those that do not read.
         seen = x if folded else hide(x, targets)
         query, key = self.score_parts(seen, memory, address, folded=folded)
-        value = self.lin_value(memory).unflatten(-1, (self.heads, -1))
+        value = self.lin_value(memory.flatten(0, 1)).unflatten(-1, (self.heads, -1))
         if not folded:
+            value = value.unflatten(0, memory.shape[:2])
             context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
             product = hide(self.lin_out(context), targets)
             return product if gain is None else torch.addcmul(x, product, gain)
         weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
-        value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).transpose(0, 1))
+        value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).permute(1, 2, 0), transposed=True)
+        value = value.unflatten(0, memory.shape[:2])
         # Queries by address are not the nodes themselves.
         residual = gain is not None and self.addresses is None
         context = ops.read(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
@@ -144,8 +146,9 @@ class SlotRead(nn.Module):
             return address.unsqueeze(1), self.addresses.table()
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
-        key = (self.lin_key(memory) * scale).unflatten(-1, (heads, dim))
+        key = (self.lin_key(memory.flatten(0, 1)) * scale).unflatten(-1, (heads, dim))
         if is_plain(self.lin_query) if folded is None else folded:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
-            return x.unsqueeze(1), ops.map_heads(key, weight.transpose(1, 2))
-        return self.lin_query(x).unflatten(-1, (heads, dim)), key
+            key = ops.map_heads(key, weight, transposed=True)
+            return x.unsqueeze(1), key.unflatten(0, memory.shape[:2])
+        return self.lin_query(x).unflatten(-1, (heads, dim)), key.unflatten(0, memory.shape[:2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -112,17 +113,19 @@ class SlotUpdate(nn.Module):
         self, state: SlotState, identity: Float[Tensor, "*graphs slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
-        content = self._content(state).flatten(-2).to(self.norm_in.weight.dtype)
-        u = self.lin_out(content)
+        shape, dtype = state.log_mass.shape[:2], self.norm_in.weight.dtype
+        # Slots of all graphs as the rows of one matrix: a linear map then is one call and not four.
+        u = self.lin_out(self._content(state).reshape(-1, math.prod(self.state_shape[1:])).to(dtype))
         if identity is not None:
-            u = u + identity
+            u = (u.unflatten(0, shape) + identity).flatten(0, 1)
         u = self.norm_in(u)
         u = self.norm_out(u + self.feed_forward(u))
         if self.training and self.content_dropout:
-            u = u * (torch.rand(len(u), 1, 1, device=u.device) >= self.content_dropout)
+            kept = torch.rand(shape[0], 1, 1, device=u.device) >= self.content_dropout
+            u = (u.unflatten(0, shape) * kept).flatten(0, 1)
         if self.anchored and self.split:
-            u = u + self.mass_mlp(self.mass_feature(state).to(u.dtype))
-        return u
+            u = u + self.mass_mlp(self.mass_feature(state).flatten(0, 1).to(dtype))
+        return u.unflatten(0, shape)
 
     def _check(self, state: SlotState) -> None:
         who = type(self).__name__

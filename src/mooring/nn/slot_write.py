@@ -149,5 +149,5 @@ class SlotWrite(nn.Module):
         query = (self.lin_query(self.slot if slots is None else slots) * scale).unflatten(-1, (heads, dim))
         if self._folds_keys():
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
-            return torch.einsum("...mhd,hdc->...mhc", query, weight), x.unsqueeze(1)
+            return ops.map_heads(query, weight, transposed=True), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))

@@ -16,13 +16,13 @@ VECTOR = 16
 
 
 def map_heads(
-    x: Float[Tensor, "graphs slots heads dim"], weight: Float[Tensor, "heads out dim"]
-) -> Float[Tensor, "graphs slots heads out"]:
+    x: Float[Tensor, "*rows heads dim"], weight: Float[Tensor, "heads _ _"], *, transposed: bool = False
+) -> Float[Tensor, "*rows heads out"]:
     r"""Each head of each slot through that head's matrix, :math:`y_{gmh} = W_h x_{gmh}`.
 
-    What is left of a projection that was folded into the slots. One matrix product per head reads and writes the heads
-    where they lie; ``einsum`` would first bring them to the front. Opaque to ``torch.compile``, which cannot lower a
-    batched product whose number of graphs is known only when it runs.
+    What is left of a projection that was folded into the slots. One matrix product per head reads the heads where they
+    lie. Opaque to ``torch.compile``, which cannot lower a batched product whose number of graphs is known only when it
+    runs. The weight is ``[heads, out, dim]``, or ``transposed``.
 
     >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
     [4.0, 4.0, 4.0, 4.0, 4.0]
@@ -30,13 +30,16 @@ def map_heads(
     weight = weight.to(x.dtype)
     with full_precision(x.device):
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            return map_heads_op(x, weight)
-        return torch.einsum("gmhd,hod->gmho", x, weight)
+            return map_heads_op(x, weight.mT if transposed else weight)
+        # Heads to the front and back as views: no copy on the way in where the heads of a slot lie side by side.
+        rows = x if x.dim() == 3 else x.flatten(0, -3)
+        mapped = torch.bmm(rows.transpose(0, 1), weight if transposed else weight.mT).transpose(0, 1)
+        return mapped if x.dim() == 3 else mapped.unflatten(0, x.shape[:-2])
 
 
 def _rows(x: Tensor) -> Tensor:
-    """``[graphs, slots, heads, dim]`` -> ``[rows, heads, dim]``."""
-    return x.contiguous().flatten(0, 1)
+    """``[..., heads, dim]`` -> ``[rows, heads, dim]``."""
+    return x.contiguous().flatten(0, -3)
 
 
 @torch.library.custom_op("mooring::map_heads", mutates_args=())
@@ -45,12 +48,12 @@ def map_heads_op(x: Tensor, weight: Tensor) -> Tensor:
     out = x.new_empty(rows.size(0), weight.size(0), weight.size(1))
     for head in range(weight.size(0)):
         torch.mm(rows[:, head], weight[head].t(), out=out[:, head])
-    return out.view(*x.shape[:3], weight.size(1))
+    return out.view(*x.shape[:-1], weight.size(1))
 
 
 @map_heads_op.register_fake
 def _(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty(*x.shape[:3], weight.size(1))
+    return x.new_empty(*x.shape[:-1], weight.size(1))
 
 
 @torch.library.custom_op("mooring::map_heads_backward", mutates_args=())

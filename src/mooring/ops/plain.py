@@ -4,8 +4,8 @@ Differentiable to any order and in forward mode, vectorised by ``vmap``, traced 
 every device. Where the sizes of the graphs may be read, the batch is padded and each step is one batched product;
 elsewhere sums over graphs are scattered, which needs no sizes but room for ``nodes * rows * width`` numbers.
 
-Shapes as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a
-graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight
+Shapes of the write as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or
+either with a graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight
 ``[nodes, parts or 1, rows or 1]``.
 """
 
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from mooring.ops.heads import softmax_over_slots
 from mooring.ops.plan import Plan
 from mooring.ops.state import nothing_as_zero, statistics_dtype, weightless
 
@@ -27,26 +26,28 @@ PLACES_PER_NODE = 4
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; values default to keys."""
+    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; values default to keys.
+
+    The axis of a single part may be left out.
+    """
     dtype = statistics_dtype(key.dtype)
     absent = _absent(log_weight, where)
-    key = _zeroed(key.to(dtype), absent)
+    query, key = query.to(dtype), _zeroed(key.to(dtype), absent)
     value = key if value is None else _zeroed(value.to(dtype), absent)
+    weighed = log_weight is not None or absent is not None
+    if is_padded(plan) and not weighed and key.size(1) == value.size(1) == 1 and query.dim() == 3:
+        return _shared_sums(query, key, value, plan)
     rows = query.size(-3) * query.size(-2) // value.size(1)
-    logits = scores(query.to(dtype), key, plan).reshape(key.size(0), value.size(1), rows)
+    logits = scores(query, key, plan).reshape(key.size(0), value.size(1), rows)
     if log_weight is not None:
         logits = logits + log_weight.to(dtype)
     if absent is not None:
         logits = logits.masked_fill(absent, float("-inf"))
-    if is_padded(plan):
-        top, mass, total = _padded_sums(logits, value, plan)
-    else:
-        top, mass, total = _scattered_sums(logits, value, plan)
-    # where(...) inside and outside: the branch not taken would have a NaN gradient.
-    empty = mass == 0
-    mass = torch.where(empty, 1.0, mass)
-    log_mass = torch.where(empty, float("-inf"), mass.log() + top)
-    return total / mass.transpose(1, 2).unsqueeze(-1), log_mass.transpose(1, 2)
+    if not is_padded(plan):
+        return _scattered_sums(logits, value, plan)
+    logits = plan.grid.fill(logits, float("-inf"))
+    weights, log_mass = _shares(logits, may_be_empty=weighed or plan.may_have_empty)
+    return torch.einsum("glpr,glpw->grpw", weights, plan.grid.fill(value)), log_mass.transpose(1, 2)
 
 
 def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
@@ -54,21 +55,35 @@ def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
     if query.dim() == 3:
         return torch.einsum("nkd,krd->nkr", key, query)
     if is_padded(plan):
-        return plan.grid.pick(torch.einsum("glkd,gkrd->glkr", plan.grid.fill(key, 0.0), query))
+        return plan.grid.pick(torch.einsum("glkd,gkrd->glkr", plan.grid.fill(key), query))
     return torch.einsum("nkd,nkrd->nkr", key, query.index_select(0, plan.index))
 
 
-def _padded_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest score of each graph (or zero), and relative to it masses and weighted totals."""
-    scores, value = plan.grid.fill(scores, float("-inf")), plan.grid.fill(value, 0.0)
-    highest = scores.detach().amax(dim=1) if scores.size(1) else scores.detach().sum(dim=1)
-    top = nothing_as_zero(highest)
-    weights = (scores - top.unsqueeze(1)).exp()
-    return top, weights.sum(dim=1), torch.einsum("glpr,glpw->grpw", weights, value)
+def _shared_sums(query: Tensor, key: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    """One matrix product scores all nodes against all rows, and padding is nothing but a bias."""
+    grid = plan.grid
+    keys = grid.fill(key.squeeze(1))
+    values = keys if value is key else grid.fill(value.squeeze(1))
+    logits = torch.addmm(grid.absent(key), keys.flatten(0, 1), query.squeeze(0).t())
+    weights, log_mass = _shares(logits.view(grid.graphs, grid.length, logits.size(1)), may_be_empty=plan.may_have_empty)
+    return torch.bmm(weights.mT, values), log_mass
 
 
-def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
-    """As :func:`_padded_sums`, without the sizes of the graphs."""
+def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
+    """``[graphs, length, ...]`` -> the share of each place in its graph, and the log-mass of each graph.
+
+    Of a graph without nodes a softmax would be NaN, and so would the gradient of a logsumexp.
+    """
+    if not may_be_empty or not logits.size(1):
+        return logits.softmax(dim=1), logits.logsumexp(dim=1)
+    empty = logits.detach().amax(dim=1, keepdim=True).isneginf()
+    logits = logits.masked_fill(empty, 0.0)
+    weights = logits.softmax(dim=1).masked_fill(empty, 0.0)
+    return weights, logits.logsumexp(dim=1).masked_fill(empty.squeeze(1), float("-inf"))
+
+
+def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    """Content and log-mass without the sizes of the graphs."""
     index, graphs = plan.index, plan.num_graphs
     lowest = scores.new_full((graphs, *scores.shape[1:]), float("-inf"))
     spread = index[:, None, None].expand_as(scores)
@@ -76,24 +91,30 @@ def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, 
     weights = (scores - top.index_select(0, index)).exp()
     mass = torch.zeros_like(lowest).index_add(0, index, weights)
     outer = torch.einsum("npr,npw->nrpw", weights, value)
-    return top, mass, outer.new_zeros((graphs, *outer.shape[1:])).index_add(0, index, outer)
+    total = outer.new_zeros((graphs, *outer.shape[1:])).index_add(0, index, outer)
+    # where(...) inside and outside: the branch not taken would have a NaN gradient.
+    empty = mass == 0
+    mass = torch.where(empty, 1.0, mass)
+    log_mass = torch.where(empty, float("-inf"), mass.log() + top)
+    return total / mass.transpose(1, 2).unsqueeze(-1), log_mass.transpose(1, 2)
 
 
 def read(
-    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
-    """Context ``[nodes, parts, width]`` of query ``[nodes, parts, dim]``, key ``[graphs or 1, parts, rows, dim]`` and
-    value ``[graphs, parts, rows, width]``; the rows hold ``groups`` softmaxes, whose contexts are added up."""
+    """Context ``[nodes, heads, width]`` of query ``[nodes, heads, dim]``, key ``[graphs or 1, slots, heads, dim]`` and
+    value ``[graphs, slots, heads, width]``; with ``sum_heads`` query and context have one head, which all share."""
     dtype = statistics_dtype(query.dtype)
     absent = None if where is None else ~where[:, None, None]
     queries, key, value = _zeroed(query.to(dtype), absent), key.to(dtype), value.to(dtype)
     if is_padded(plan):
         grid = plan.grid
-        context = grid.pick(_mix(grid.fill(queries, 0.0), key, value, groups))
+        own = key if key.size(0) == grid.graphs else key.expand(grid.graphs, -1, -1, -1)
+        context = grid.pick(_mix(grid.fill(queries), own, value, sum_heads))
     else:
         # Keys that all graphs share too: a traced graph may not know how many there are, and then must not ask.
         own = key.expand(value.size(0), -1, -1, -1).index_select(0, plan.index)
-        context = _mix(queries.unsqueeze(1), own, value.index_select(0, plan.index), groups).squeeze(1)
+        context = _mix(queries.unsqueeze(1), own, value.index_select(0, plan.index), sum_heads).squeeze(1)
     if residual:
         context = context + queries
     if absent is None:
@@ -101,11 +122,21 @@ def read(
     return torch.where(absent, query.to(dtype) if residual else 0.0, context)
 
 
-def _mix(query: Tensor, key: Tensor, value: Tensor, groups: int) -> Tensor:
-    """``[graphs, length, parts, dim]`` and the slots of each graph -> ``[graphs, length, parts, width]``."""
-    key = key.expand(query.size(0), -1, -1, -1)
-    weights = softmax_over_slots(query.transpose(1, 2) @ key.mT, groups)
-    return (weights @ value).transpose(1, 2)
+def _mix(query: Tensor, key: Tensor, value: Tensor, sum_heads: bool) -> Tensor:
+    """``[graphs, length, heads, dim]`` and the slots of each graph -> ``[graphs, length, heads, width]``.
+
+    The softmax goes over neither the first nor the last axis, where a CPU is slow at it.
+    """
+    graphs, _, heads, _ = query.shape
+    slots = key.size(1)
+    if sum_heads:
+        query, key, value = query.squeeze(2), key.flatten(1, 2), value.flatten(1, 2)
+    else:
+        query, key, value = (tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value))
+    logits = torch.bmm(key, query.mT)
+    weights = logits.unflatten(1, (slots, -1)).softmax(dim=1).view_as(logits)
+    context = torch.bmm(weights.mT, value)
+    return context.unsqueeze(2) if sum_heads else context.unflatten(0, (graphs, heads)).transpose(1, 2)
 
 
 def film(

@@ -78,9 +78,22 @@ class Plan:
         return self.offsets.diff()
 
     @kept
+    def extremes(self) -> tuple[int, int]:
+        """Nodes of the smallest and of the largest graph, on the host."""
+        if self.batch is None:
+            return self.num_nodes, self.num_nodes
+        sizes = self.sizes.tolist()
+        return min(sizes, default=0), max(sizes, default=0)
+
+    @property
+    def may_have_empty(self) -> bool:
+        """Whether some graph has no nodes, or whether nobody may look."""
+        return not self.is_concrete or self.extremes[0] == 0
+
+    @property
     def largest(self) -> int:
-        """Nodes of the largest graph, on the host."""
-        return max(self.sizes.tolist(), default=0)
+        """Nodes of the largest graph."""
+        return self.extremes[1]
 
     @kept
     def grid(self) -> Grid:
@@ -140,33 +153,48 @@ class Grid(NamedTuple):
     Args:
         graphs, length: its shape.
         places: the place of each node; None for one graph, which is its own grid.
+        constants: what the padding holds, made once for each dtype.
     """
 
     graphs: int
     length: int
     places: Tensor | None
+    constants: dict[tuple[str, torch.dtype], Tensor]
 
     @classmethod
     def of(cls, plan: Plan) -> Grid:
         if plan.batch is None:
-            return cls(1, plan.num_nodes, None)
+            return cls(1, plan.num_nodes, None, {})
         rank = torch.arange(plan.num_nodes, device=plan.device)
         if plan.order is not None:
             rank = torch.empty_like(rank).index_copy_(0, plan.order, rank)
         skipped = torch.arange(plan.num_graphs, device=plan.device) * plan.largest - plan.offsets[:-1]
-        return cls(plan.num_graphs, plan.largest, rank + skipped.index_select(0, plan.batch))
+        return cls(plan.num_graphs, plan.largest, rank + skipped.index_select(0, plan.batch), {})
 
-    def fill(self, tensor: Tensor, value: float) -> Tensor:
+    def fill(self, tensor: Tensor, value: float = 0.0) -> Tensor:
         """``[nodes, ...]`` -> ``[graphs, largest, ...]`` with ``value`` in the padding."""
         if self.places is None:
             return tensor.unsqueeze(0)
         # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
-        blank = tensor.new_full((self.graphs * self.length, *tensor.shape[1:]), value)
+        name = str(value), tensor.dtype
+        if name not in self.constants:
+            self.constants[name] = torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+        # An expanded number is copied once; a full tensor would be written and then copied.
+        blank = self.constants[name].expand(self.graphs * self.length, *tensor.shape[1:])
         return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
 
     def pick(self, blocks: Tensor) -> Tensor:
         """``[graphs, largest, ...]`` -> ``[nodes, ...]``."""
         return blocks.squeeze(0) if self.places is None else blocks.flatten(0, 1).index_select(0, self.places)
+
+    def absent(self, like: Tensor) -> Tensor:
+        """``[graphs * largest, 1]``, zero in the place of a node and ``-inf`` in the padding."""
+        if self.places is None:
+            return like.new_zeros(1)
+        if ("absent", like.dtype) not in self.constants:
+            blank = torch.full((self.graphs * self.length, 1), float("-inf"), dtype=like.dtype, device=like.device)
+            self.constants["absent", like.dtype] = blank.index_fill_(0, self.places, 0.0)
+        return self.constants["absent", like.dtype]
 
 
 def plan(

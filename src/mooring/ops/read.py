@@ -55,22 +55,18 @@ def read(
     plan = _check(query, key, value, index)
     checks.check_mask("read", "where", where, query.size(0))
     checks.check_device("read", query=query, where=where)
-    graphs, slots, heads, vdim = value.shape
+    heads, vdim = value.shape[2:]
     if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == vdim):
         raise ValueError(
             f"read: residual needs sum_heads=True and one query of width {vdim} per node, but sum_heads={sum_heads} "
             f"and query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
         )
-    folded_key, folded_value = key.transpose(1, 2), value.transpose(1, 2)
     folded = sum_heads and query.size(1) == 1
-    if folded:
-        folded_key = folded_key.reshape(key.size(0), 1, heads * slots, key.size(-1))
-        folded_value = folded_value.reshape(graphs, 1, heads * slots, vdim)
-    else:
+    if query.size(1) != heads and not folded:
         query = query.expand(-1, heads, -1)
-    code = backend.of(plan, query, folded_key, folded_value)
+    code = backend.of(plan, query, key, value)
     with full_precision(query.device):
-        context = code.read(query, folded_key, folded_value, where, plan, heads if folded else 1, residual)
+        context = code.read(query, key, value, where, plan, folded, residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context
 
 

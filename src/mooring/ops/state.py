@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+_NOTHING = nullcontext()
+
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     """Half precision is for storage; sums over many nodes are kept in float32 or better."""
@@ -17,7 +19,9 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:
     """Autocast off: it reaches into our ops and would take the products behind the statistics in half precision."""
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
+    if device.type == "meta" or not (torch.compiler.is_compiling() or torch.is_autocast_enabled(device.type)):
+        return _NOTHING
+    return torch.autocast(device.type, enabled=False)
 
 
 def nothing_as_zero(log_mass: Tensor) -> Tensor:
@@ -143,7 +147,5 @@ def softplus_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) 
 
     With node logits equal to the anchor's this is ``log(1 + count)``; for large masses it meets :func:`log_odds`.
     """
-    odds = log_odds(state, anchor_logit)
-    # softplus(-inf) has a NaN gradient (0 * inf); an empty set's mass is constant, so it gets none.
-    empty = state.log_mass.isneginf()
-    return torch.where(empty, 0.0, torch.nn.functional.softplus(torch.where(empty, 0.0, odds), threshold=80.0))
+    # softplus(-inf) has a NaN gradient (0 * inf). Far below any mass that counts, a bound has none.
+    return torch.nn.functional.softplus(log_odds(state, anchor_logit).clamp(min=-1e4), threshold=80.0)

@@ -25,9 +25,13 @@ def write(
 
 
 def read(
-    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
-    """As :func:`mooring.ops.plain.read`."""
+    """As :func:`mooring.ops.plain.read`. Heads are parts of their own, or groups of rows of one part."""
+    groups = value.size(2) if sum_heads else 1
+    key, value = key.transpose(1, 2), value.transpose(1, 2)
+    if sum_heads:
+        key, value = (tensor.flatten(1, 2).unsqueeze(1) for tensor in (key, value))
     if torch.compiler.is_compiling():
         return read_op(query, key, value, _ids(plan, where), groups, residual)
     return _Read.apply(query, key, value, plan, where, groups, residual)
@@ -86,10 +90,19 @@ class _Read(torch.autograd.Function):
         found: Sequence[Tensor | None]
         with full_precision(query.device):
             if torch.is_grad_enabled():
-                found = plain.gradients(lambda: (plain.read(*inputs, where, ctx.plan, *options),), inputs, grads)
+                found = plain.gradients(lambda: (_plain_read(*inputs, where, ctx.plan, *options),), inputs, grads)
             else:
                 found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
         return (*found, None, None, None, None)
+
+
+def _plain_read(
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+) -> Tensor:
+    if groups > 1:
+        key, value = (tensor.unflatten(2, (groups, -1)).squeeze(1) for tensor in (key, value))
+    sum_heads = groups > 1 or residual
+    return plain.read(query, key.transpose(1, 2), value.transpose(1, 2), where, plan, sum_heads, residual)
 
 
 def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:

@@ -31,12 +31,10 @@ def write(
 
 
 def read(
-    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, groups: int, residual: bool
+    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
     """As :func:`mooring.ops.plain.read`."""
-    if groups > 1:  # the heads lie side by side in the rows of one part
-        key, value = (tensor.unflatten(2, (groups, -1)).squeeze(1) for tensor in (key, value))
-    return _Read.apply(query, key.transpose(1, 2), value.transpose(1, 2), where, plan, groups > 1, residual)
+    return _Read.apply(query, key, value, where, plan, sum_heads, residual)
 
 
 def _places(plan: Plan, where: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -110,18 +108,7 @@ class _Read(torch.autograd.Function):
         inputs = (query, key, value)
         found: Sequence[Tensor | None]
         if torch.is_grad_enabled():
-            found = plain.gradients(lambda: (_plain_read(*inputs, where, ctx.plan, **ctx.options),), inputs, grads)
+            found = plain.gradients(lambda: (plain.read(*inputs, where, ctx.plan, **ctx.options),), inputs, grads)
         else:
             found = read_backward(grads[0], *inputs, *ctx.places, **ctx.options)
         return (*found, None, None, None, None)
-
-
-def _plain_read(
-    query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
-) -> Tensor:
-    key, value = key.transpose(1, 2), value.transpose(1, 2)
-    if not sum_heads:
-        return plain.read(query, key, value, where, plan, 1, residual)
-    groups = key.size(1)
-    key, value = (tensor.flatten(1, 2).unsqueeze(1) for tensor in (key, value))
-    return plain.read(query, key, value, where, plan, groups, residual)
