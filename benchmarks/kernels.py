@@ -1,4 +1,4 @@
-"""Compile the Triton kernels for real GPUs and bound their cost: ``python benchmarks/kernels.py --json out.json``.
+"""Compile the Triton kernels for real GPUs and bound their cost: ``python benchmarks/kernels.py --out results/bench``.
 
 Needs Triton and no GPU. The first table is what the compiler made of each kernel: registers of a thread, bytes spilled,
 shared memory of a block. The second is a roofline: each launch moves each of its tensors once, at the bandwidth of the
@@ -12,16 +12,14 @@ one copy of each into or out of the padded form; neither where all graphs have o
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 # Triton asks for an explicit choice; fused multiply-adds are what it has always compiled to.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -29,13 +27,15 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 import torch
 import triton
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mooring.ops import triton as backend
-from mooring.ops.triton import launch
+from mooring.ops.triton.record import recorded
+from mooring.suite import records
+from mooring.suite.bench.run import table
+from mooring.suite.terminal import FittedTable
 
 HEADS = 4
 TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64"}
@@ -85,9 +85,6 @@ def record(case: Case, sizes: Tensor, dtype: torch.dtype) -> list[Launch]:
     """All launches of a forward and backward write and read, on tensors without data."""
     nodes, graphs, launches, op = int(sizes.sum()), sizes.numel(), [], ""
 
-    def note(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
-        launches.append(Launch(op, kernel, arguments))
-
     def room(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=dtype, device="meta")
 
@@ -96,7 +93,7 @@ def record(case: Case, sizes: Tensor, dtype: torch.dtype) -> list[Launch]:
     value = None if case.absorbed else torch.empty_like(x)
     query = room(case.slots, HEADS, case.dim)
     key, slot_value = (room(graphs, case.slots, HEADS, case.dim) for _ in range(2))
-    with patch.object(launch, "run", note), patch.object(launch, "check", lambda *_, **__: None):
+    with recorded(lambda one: launches.append(Launch(op, one.kernel, one.arguments))):
         op = "write"
         state = backend.write_forward(query, x, value, ptr)
         op = "write backward"
@@ -206,54 +203,63 @@ def bounds(case: Case, dtype: torch.dtype) -> Iterator[dict[str, Any]]:
         for op in dict.fromkeys(one.op for one in launches):
             mine = [one for one in launches if one.op == op]
             total = sum(moved(one, sizes) for one in mine)
-            row = {"case": str(case), "batch": name, "op": op, "kernels": [one.kernel.__name__ for one in mine]}
-            row |= {"megabytes": total / 1e6, "intensity": sum(map(operations, mine)) / total}
+            row = {"case": str(case), "batch": name, "op": op, "kernels": len(mine)}
+            row |= {"megabytes": total / 1e6, "padded_megabytes": padded(mine, sizes) / 1e6}
+            row["operations_per_byte"] = sum(map(operations, mine)) / total
             precision = next(one.arguments["PRECISION"] for one in mine if "PRECISION" in one.arguments)
             for card, bandwidth in BANDWIDTH.items():
                 rate = RATE[card][precision]
                 times = (max(moved(one, sizes) / bandwidth, operations(one) / rate) for one in mine)
-                row[f"{card} bound, us"] = 1e6 * sum(times)
-            yield row | {"padded megabytes": padded(mine, sizes) / 1e6}
-
-
-def table(title: str, rows: list[dict[str, Any]]) -> Table:
-    out = Table(title=title, title_justify="left")
-    for name in rows[0]:
-        out.add_column(name, justify="left" if isinstance(rows[0][name], (str, list)) else "right")
-    for row in rows:
-        out.add_row(*(f"{entry:.1f}" if isinstance(entry, float) else _text(entry) for entry in row.values()))
-    return out
-
-
-def _text(entry: Any) -> str:
-    return ", ".join(entry) if isinstance(entry, list) else str(entry)
+                row[f"{card}_bound_microseconds"] = 1e6 * sum(times)
+            yield row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write both tables to this file")
-    parser.add_argument("--precision", choices=SETTINGS, default="bfloat16", help="bfloat16, or products of float32")
+    parser.add_argument("--out", type=Path, help="folder for the records kernels.json and roofline.json")
+    parser.add_argument(
+        "--precision",
+        choices=SETTINGS,
+        nargs="+",
+        default=["bfloat16", "ieee"],
+        help="bfloat16, or products of float32",
+    )
     parser.add_argument("--targets", type=int, nargs="*", default=[80, 90, 100], help="compute capabilities, times ten")
     parser.add_argument("--dims", type=int, nargs="+", default=[16, 64, 128], help="widths; above 16 they are absorbed")
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16])
     options = parser.parse_args()
-    torch.set_float32_matmul_precision(SETTINGS[options.precision])
-    dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
     cases = [Case(dim, slots, dim > 16) for dim in options.dims for slots in options.slots]
-    console, made, rooflines = Console(width=180), [], []
-    for case in cases:
-        for one in {one.kernel.__name__: one for one in record(case, torch.tensor([200_000]), dtype)}.values():
-            for target in options.targets:
-                row = {"case": str(case), "kernel": one.kernel.__name__, "target": f"sm_{target}"}
-                made.append(row | compiled(one, target))
-        rooflines.extend(bounds(case, dtype))
-    if made:
-        console.print(table(f"Compiled, {options.precision}, {HEADS} heads", made))
-    console.print(table("Bounds from data sheets, not measurements", rooflines))
-    if options.json is not None:
-        about = {"precision": options.precision, "triton": triton.__version__, "torch": torch.__version__}
-        about |= {"bandwidth": BANDWIDTH, "rate": RATE, "cases": [asdict(case) for case in cases]}
-        options.json.write_text(json.dumps({**about, "compiled": made, "bounds": rooflines}, indent=1) + "\n")
+    made: list[dict[str, Any]] = []
+    rooflines: list[dict[str, Any]] = []
+    for precision in options.precision:
+        torch.set_float32_matmul_precision(SETTINGS[precision])
+        dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        for case in cases:
+            for one in {one.kernel.__name__: one for one in record(case, torch.tensor([200_000]), dtype)}.values():
+                row = {"precision": precision, "case": str(case), "kernel": one.kernel.__name__}
+                made += [{**row, "target": f"sm_{target}", **compiled(one, target)} for target in options.targets]
+            rooflines += [{"precision": precision, **row} for row in bounds(case, dtype)]
+    found = {
+        "kernels": (
+            "Kernels as compiled",
+            f"{HEADS} heads, Triton {triton.__version__}. Registers and spilled bytes of a thread, bytes of shared "
+            "memory of a block. Compiled without a GPU, and run on none.",
+            made,
+        ),
+        "roofline": (
+            "Bounds from data sheets, not measurements",
+            f"{HEADS} heads. Each launch moves each of its tensors once at the bandwidth of the data sheet, or "
+            "computes at its peak rate, whichever takes longer. Padded megabytes are what the same op moves on a batch "
+            "padded to its largest graph. No kernel was run.",
+            rooflines,
+        ),
+    }
+    for name, (title, caption, rows) in found.items():
+        content = {"kind": "bench", "name": name, "title": title, "caption": caption, "rows": rows, "series": []}
+        if rows:
+            Console(width=180).print(FittedTable(table(content)))
+        if rows and options.out is not None:
+            records.write(options.out / f"{name}.json", {**content, "versions": {"triton": triton.__version__}})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""How much one layer asks of a device: calls, launches and numbers read back, counted and not timed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from mooring.nn import SlotVirtualNode
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from launches import SLOTS, WIDTH, Counter, batches, count  # isort: skip
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[tuple[str, str], dict[str, int]]:
+    return {(row["batch"], row["path"]): row for row in count(("64 molecules", "skewed"))}
+
+
+def test_with_a_plan_nothing_is_read_back(counted: dict[tuple[str, str], dict[str, int]]) -> None:
+    assert {row["host_reads"] for row in counted.values()} == {0}
+
+
+def test_without_one_something_is() -> None:
+    batch, counter = batches()["64 molecules"], Counter()
+    with counter.listening():
+        SlotVirtualNode(WIDTH, SLOTS)(torch.randn(len(batch), WIDTH), batch)
+    assert counter.reads
+
+
+def test_a_gpu_gets_few_launches_whatever_the_sizes(counted: dict[tuple[str, str], dict[str, int]]) -> None:
+    found = {row["launches"] for (_, path), row in counted.items() if "Triton" in path}
+    assert len(found) == 1
+    assert found.pop() <= 40
+
+
+def test_a_batch_of_molecules_takes_few_calls(counted: dict[tuple[str, str], dict[str, int]]) -> None:
+    assert counted["64 molecules", "CPU"]["calls"] <= 111
+    assert counted["64 molecules", "CPU"]["launches"] <= 46
