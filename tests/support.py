@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops import use_backend
+from mooring.ops import plain, use_backend
 from mooring.ops.tiles import layout
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parent.parent
 # (TILE, LARGE, SMALL_PER_TILE): graphs cut into several tiles; padded and equal-size blocks of several graphs; one
 # block for everything; runs of graphs of different sizes beside graphs that are cut; one run for everything.
 TILE_SIZES = [(2, 3, 0), (11, 7, 0), (8192, 1024, 0), (7, 2, 1_000), (8192, 1, 0)]
+# No tiles: the plain back end, with sums over graphs scattered, and with all graphs padded to the largest.
+PLAIN = [(0, 0, 0), (0, 10**6, 0)]
+WAYS = [*TILE_SIZES, *PLAIN]
 
 
 def assert_close(actual: Tensor, expected: Tensor, *, scale: float = 1.0) -> None:
@@ -61,6 +65,17 @@ def assert_same(
             assert_close(one, other)
 
 
+def assert_same_in_halves(function: Callable[..., Any], oracle: Callable[..., Any], *inputs: Tensor) -> None:
+    """Outputs to float32's tolerance, for they are float32; gradients to one unit in the last place of the inputs."""
+    (outputs, grads), (right_outputs, right_grads) = with_gradients(function, *inputs), with_gradients(oracle, *inputs)
+    for one, other in zip(outputs, right_outputs, strict=True):
+        assert one.dtype == torch.float32
+        assert_close(one, other)
+    for one, other, tensor in zip(grads, right_grads, inputs, strict=True):
+        assert one.dtype == tensor.dtype
+        assert_close(one.float(), other, scale=torch.finfo(tensor.dtype).eps / 1e-5)
+
+
 def assert_finite(*tensors: Tensor | None) -> None:
     for tensor in tensors:
         assert tensor is not None
@@ -69,8 +84,15 @@ def assert_finite(*tensors: Tensor | None) -> None:
 
 @contextmanager
 def tile_sizes(tile: int, large: int, small_per_tile: int = 0) -> Iterator[None]:
-    """Tiles small enough that a handful of nodes meets every way of cutting a batch, and no other back end."""
-    with pytest.MonkeyPatch.context() as patch, use_backend("tiles"):
+    """Tiles small enough that a handful of nodes meets every way of cutting a batch, and no other back end.
+
+    Tiles of no size are the plain back end, which pads a batch of up to ``large`` places per node.
+    """
+    with pytest.MonkeyPatch.context() as patch, use_backend("tiles" if tile else "plain"):
+        if not tile:
+            patch.setattr(plain, "PLACES_PER_NODE", large)
+            yield
+            return
         patch.setattr(layout, "TILE", tile)
         patch.setattr(layout, "LARGE", large)
         patch.setattr(layout, "SMALL_PER_TILE", small_per_tile)

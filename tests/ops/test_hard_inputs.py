@@ -5,10 +5,11 @@ import torch
 from torch import Tensor
 
 from mooring import ops
+from mooring.ops import reference
 from mooring.ops.backend import Backend
-from support import TILE_SIZES, Ragged, assert_close, assert_finite, tile_sizes, with_gradients
+from support import WAYS, Ragged, assert_close, assert_finite, assert_same_in_halves, tile_sizes, with_gradients
 
-from cases import HEADS, SLOTS, VDIM, read_inputs, write_inputs  # isort: skip
+from cases import HEADS, SLOTS, VDIM, read_inputs, reader, write_inputs, writer  # isort: skip
 
 
 def backward(*outputs: Tensor) -> None:
@@ -82,7 +83,7 @@ def test_one_node_is_its_own_content() -> None:
 
 
 @pytest.mark.parametrize("size", [1e4, -1e4])
-@pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+@pytest.mark.parametrize("tile", WAYS, ids=str)
 def test_logits_of_ten_thousand(size: float, tile: tuple[int, int, int]) -> None:
     batch = Ragged((7, 1, 5), False, seed=1)
     query, key, value = write_inputs(batch, "own heads", torch.float32)
@@ -110,6 +111,19 @@ def test_half_inputs_have_float32_statistics(dtype: torch.dtype) -> None:
     backward(*state)
     assert [tensor.grad.dtype for tensor in half if tensor.grad is not None] == [dtype] * 3
     assert_finite(*(tensor.grad for tensor in half))
+
+
+@pytest.mark.parametrize("tile", WAYS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize(("written", "asked"), [("own heads", "own heads"), ("shared", "folded")])
+def test_half_inputs_meet_the_oracle(written: str, asked: str, dtype: torch.dtype, tile: tuple[int, int, int]) -> None:
+    batch = Ragged((7, 0, 11, 5), False, seed=1)
+    with tile_sizes(*tile):
+        for make, run, (op, oracle), form in (
+            (write_inputs, writer, (ops.write, reference.write), written),
+            (read_inputs, reader, (ops.read, reference.read), asked),
+        ):
+            assert_same_in_halves(run(op, form, batch), run(oracle, form, batch), *make(batch, form, dtype))
 
 
 @pytest.mark.parametrize("value_dtype", [torch.bfloat16, torch.float32], ids=["value half", "key half"])
@@ -207,7 +221,7 @@ def test_scores_that_overflow_to_minus_infinity_count_for_nothing_in_any_order()
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 @pytest.mark.parametrize("how", ["where", "log_weight"])
 @pytest.mark.parametrize("form", ["shared", "own heads"])
-@pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+@pytest.mark.parametrize("tile", WAYS, ids=str)
 def test_a_node_left_out_has_no_influence_whatever_it_holds(
     tile: tuple[int, int, int], form: str, how: str, poison: float
 ) -> None:

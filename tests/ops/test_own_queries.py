@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops.backend import Backend
-from support import TILE_SIZES, Ragged, assert_close, assert_same, ragged, tile_sizes
+from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
 
 from cases import DIM, HEADS, SLOTS, WRITE_FORMS, write_inputs  # isort: skip
 
@@ -16,12 +15,9 @@ from cases import DIM, HEADS, SLOTS, WRITE_FORMS, write_inputs  # isort: skip
 @given(
     ragged(max_graphs=5, max_size=7),
     st.sampled_from(list(WRITE_FORMS)),
-    st.sampled_from(TILE_SIZES),
-    st.sampled_from(["tiles", "plain"]),
+    st.sampled_from(WAYS),
 )
-def test_equal_a_write_of_each_graph_by_itself(
-    batch: Ragged, form: str, tile: tuple[int, int, int], backend: Backend
-) -> None:
+def test_equal_a_write_of_each_graph_by_itself(batch: Ragged, form: str, tile: tuple[int, int, int]) -> None:
     query = batch.randn(batch.num_graphs, SLOTS, HEADS, DIM, salt=9)
     _, *others = write_inputs(batch, form)
     index = batch.index()
@@ -36,7 +32,7 @@ def test_equal_a_write_of_each_graph_by_itself(
         ]
         return [torch.cat(parts) for parts in zip(*states, strict=True)]
 
-    with tile_sizes(*tile), ops.use_backend(backend):
+    with tile_sizes(*tile):
         assert_same(together, alone, query, *others)
 
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import SlotState
-from support import TILE_SIZES, Ragged, assert_close, ragged, tile_sizes, with_gradients
+from support import WAYS, Ragged, assert_close, ragged, tile_sizes, with_gradients
 
 from cases import HEADS, SLOTS, VDIM, WRITE_FORMS, read_inputs, write_inputs  # isort: skip
 
 FORM = st.sampled_from(sorted(WRITE_FORMS))
-TILE = st.sampled_from(TILE_SIZES)
+TILE = st.sampled_from(WAYS)
 
 
 def inputs(batch: Ragged, form: str = "own heads") -> tuple[Tensor, Tensor, Tensor]:

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import reference
-from support import TILE_SIZES, Ragged, assert_close, assert_same, ragged, tile_sizes
+from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
 
 from cases import HEADS, READ_FORMS, SLOTS, VDIM, read_inputs, reader  # isort: skip
 
 MIXED = (0, 5, 5, 1, 0, 13, 2, 6, 5, 0)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 FORMS = pytest.mark.parametrize("form", READ_FORMS)
-TILES = pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+TILES = pytest.mark.parametrize("tile", WAYS, ids=str)
 
 
 def compare(batch: Ragged, form: str, masked: bool, dtype: torch.dtype) -> None:
@@ -37,7 +37,7 @@ def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int, 
     ragged(),
     st.sampled_from(sorted(READ_FORMS)),
     st.booleans(),
-    st.sampled_from(TILE_SIZES),
+    st.sampled_from(WAYS),
     st.sampled_from([torch.float64, torch.float32]),
 )
 def test_equals_the_oracle_on_any_batch(

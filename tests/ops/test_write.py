@@ -9,7 +9,7 @@ from torch import Tensor
 from mooring import ops
 from mooring.ops import SlotState, reference
 from mooring.ops.tiles.function import write_op
-from support import TILE_SIZES, Ragged, assert_close, assert_same, ragged, tile_sizes
+from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
 
 from cases import DIM, HEADS, SLOTS, VDIM, WEIGHTS, WRITE_FORMS, log_weight, write_inputs, writer  # isort: skip
 
@@ -17,7 +17,7 @@ from cases import DIM, HEADS, SLOTS, VDIM, WEIGHTS, WRITE_FORMS, log_weight, wri
 MIXED = (0, 5, 5, 1, 0, 13, 2, 6, 5, 0)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 FORMS = pytest.mark.parametrize("form", WRITE_FORMS)
-TILES = pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
+TILES = pytest.mark.parametrize("tile", WAYS, ids=str)
 
 
 def compare(batch: Ragged, form: str, weights: str, masked: bool, dtype: torch.dtype) -> None:
@@ -46,7 +46,7 @@ def test_equals_the_oracle(dtype: torch.dtype, form: str, tile: tuple[int, int, 
     st.sampled_from(sorted(WRITE_FORMS)),
     st.sampled_from(WEIGHTS),
     st.booleans(),
-    st.sampled_from(TILE_SIZES),
+    st.sampled_from(WAYS),
     st.sampled_from([torch.float64, torch.float32]),
 )
 def test_equals_the_oracle_on_any_batch(

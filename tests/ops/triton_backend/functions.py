@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.ops import SlotState, reference
 from mooring.ops.triton import sort_graphs
-from support import Ragged, assert_close, with_gradients
+from support import Ragged
 
 Kernels = Callable[..., Any]
 # Empty graphs first, in the middle and last; graphs of one chunk, two and three.
@@ -97,14 +97,3 @@ def oracle_write(
     ]  # fmt: skip
     content = torch.cat([state.content for state in states], dim=1).unflatten(1, (slots, heads)).squeeze(3)
     return SlotState(content, torch.cat([state.log_mass for state in states], dim=1).view(count, slots, heads))
-
-
-def assert_same_in_halves(function: Callable[..., Any], oracle: Callable[..., Any], *inputs: Tensor) -> None:
-    """Outputs to float32's tolerance, for they are float32; gradients to one unit in the last place of the inputs."""
-    (outputs, grads), (right_outputs, right_grads) = with_gradients(function, *inputs), with_gradients(oracle, *inputs)
-    for one, other in zip(outputs, right_outputs, strict=True):
-        assert one.dtype == torch.float32
-        assert_close(one, other)
-    for one, other, tensor in zip(grads, right_grads, inputs, strict=True):
-        assert one.dtype == tensor.dtype
-        assert_close(one.float(), other, scale=torch.finfo(tensor.dtype).eps / 1e-5)

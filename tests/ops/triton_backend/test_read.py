@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import reference
-from support import TOLERANCE, Ragged, assert_close, assert_same, ragged, with_gradients
+from support import TOLERANCE, Ragged, assert_close, assert_same, assert_same_in_halves, ragged, with_gradients
 
 from cases import READ_FORMS, read_inputs  # isort: skip
-from functions import FEW, MIXED, assert_same_in_halves, places, read  # isort: skip
+from functions import FEW, MIXED, places, read  # isort: skip
 
 Kernels = Callable[..., Any]
 SINGLE = torch.float32

@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import SlotState
-from support import TOLERANCE, Ragged, assert_close, assert_finite, assert_same, ragged, with_gradients
+from support import (
+    TOLERANCE,
+    Ragged,
+    assert_close,
+    assert_finite,
+    assert_same,
+    assert_same_in_halves,
+    ragged,
+    with_gradients,
+)
 
 from cases import WEIGHTS, WRITE_FORMS, log_weight, write_inputs  # isort: skip
-from functions import FEW, MIXED, assert_same_in_halves, oracle_write, places, write  # isort: skip
+from functions import FEW, MIXED, oracle_write, places, write  # isort: skip
 
 Kernels = Callable[..., Any]
 SINGLE = torch.float32
