@@ -81,6 +81,7 @@ def run(
     workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
+    accelerator: Annotated[str, typer.Option(help="Train on cpu, cuda, mps, or auto for what there is.")] = "cpu",
     data_dir: DataDir = None,
 ) -> None:
     """Train; a killed run resumes where it stopped, and a finished one is not run again.
@@ -108,7 +109,7 @@ def run(
         chosen = zoo.names() if models == "all" else named or experiment.models
         overrides = parse_overrides(change or [], f"{experiment.name} {preset!r}")
         requests = [
-            RunRequest(task, model, seed, preset, overrides, out, devices)
+            RunRequest(task, model, seed, preset, overrides, out, devices, accelerator)
             for seed in parse_seeds(seeds)
             for model in chosen
         ]

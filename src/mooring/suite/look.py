@@ -126,7 +126,7 @@ def trained(path: Path) -> Trained:
         raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
     state, config = found
     cls = get_experiment(task)
-    plain = {name: value for name, value in config.items() if name != "devices"}
+    plain = {name: value for name, value in config.items() if name not in ("devices", "accelerator")}
     config_type = type(cls.presets[cls.usual_preset()])
     experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
     with torch.random.fork_rng(devices=[]):

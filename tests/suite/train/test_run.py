@@ -246,6 +246,12 @@ def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pyte
         ({"overrides": {"epochs": "0"}}, "toy 'quick': epochs=0, expected 1 or more."),
         ({"overrides": {"global_lr": "1"}}, "toy 'quick': unknown field 'global_lr'; did you mean 'memory_lr_scale'?"),
         ({"devices": 0}, "toy 'quick': devices=0, expected 1 or more."),
+        ({"accelerator": "tpu"}, "toy 'quick': unknown accelerator 'tpu'; expected cpu, cuda, mps or auto."),
+        pytest.param(
+            {"accelerator": "cuda"},
+            "toy 'quick': accelerator='cuda', but torch finds none here. Use 'cpu' or 'auto'.",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here"),
+        ),
     ],
 )
 def test_bad_requests_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -255,6 +261,21 @@ def test_bad_requests_are_refused(change: dict[str, Any], message: str, tmp_path
     assert str(caught.value) == message
     assert isinstance(caught.value, ConfigError) or "model" in change
     assert not list(tmp_path.iterdir())
+
+
+def test_the_record_says_what_it_was_trained_on(toy: Callable[..., RunRequest]) -> None:
+    found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    record = run_one(dataclasses.replace(toy(epochs=1), accelerator="auto"))
+    assert record.accelerator == found
+
+
+def test_a_run_on_another_accelerator_is_another_run(
+    toy: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_one(toy(epochs=1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(RecordError, match="made with accelerator='cpu', but this run asks for accelerator='cuda'"):
+        run_one(dataclasses.replace(toy(epochs=1), accelerator="cuda"))
 
 
 def test_an_unknown_preset_is_named_before_anything_else(tmp_path: Path) -> None:

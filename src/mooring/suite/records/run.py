@@ -87,6 +87,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str = "unknown"
     devices: int = 1
+    accelerator: str = "cpu"
     title: str | None = None
     order: int | None = None
 
@@ -116,7 +117,7 @@ class RunRecord:
 
 # What the reader of all records leaves unchecked, or lets be null.
 _KINDS: Mapping[str, tuple[type, ...]] = {
-    "git_commit": (str,),
+    **dict.fromkeys(("git_commit", "accelerator"), (str,)),
     **dict.fromkeys(("selected_epoch", "devices"), (int,)),
     **dict.fromkeys(("diagnostics", "parameters", "versions"), (dict,)),
     "wall_seconds": (int, float),

@@ -107,7 +107,7 @@ class CheckpointStore:
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the optimizer's state as flat tensors keyed ``<parameter index>.<name>``."""
     state = optimizer.state_dict()["state"]
-    return {f"{index}.{name}": value for index, values in state.items() for name, value in values.items()}
+    return {f"{index}.{name}": value.cpu() for index, values in state.items() for name, value in values.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -34,18 +34,21 @@ def fit(
     store: CheckpointStore,
     monitor: Monitor,
     devices: int = 1,
+    accelerator: str = "cpu",
 ) -> None:
     """Train `net` from `state` onwards; the result is the newest checkpoint of `store`, whose `done` is then set.
 
-    With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged.
+    With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged. Of
+    a GPU only the training steps make use; the network is evaluated on the CPU, where the batches are made.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
     # Spawned because Lightning gives each rank weights of its own only then: ranks of a fork server share their memory,
     # and every rank's step would be applied to the same weights.
-    distributed = DDPStrategy(process_group_backend="gloo", start_method="spawn", find_unused_parameters=True)
+    backend = "nccl" if accelerator == "cuda" else "gloo"
+    distributed = DDPStrategy(process_group_backend=backend, start_method="spawn", find_unused_parameters=True)
     with _quiet():
         trainer = lightning.Trainer(
-            accelerator="cpu",
+            accelerator=accelerator,
             devices=devices,
             strategy="auto" if devices == 1 else distributed,
             max_epochs=experiment.config.epochs - state.epochs_done,
@@ -135,9 +138,9 @@ class TrainingModule(lightning.LightningModule):
             raise NonFiniteLoss(self._where(f"the gradient norm is {norm}", self.trainer.fit_loop.batch_idx))
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        # Batches are made where they are used; Lightning's walk through nested containers would cost more than a step's
-        # bookkeeping.
-        return batch
+        # On a CPU batches are made where they are used; Lightning's walk through nested containers would cost more than
+        # a step's bookkeeping.
+        return batch if device.type == "cpu" else super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def epoch_means(self) -> dict[str, float]:
         """Return the mean loss and parts over the epoch's steps (and ranks), and the last learning rate."""
@@ -198,11 +201,11 @@ class EpochEnd(lightning.Callback):
 
     def _close_epoch(self, module: TrainingModule, means: dict[str, float]) -> None:
         state, config, epoch = self.state, self.experiment.config, module.epoch
-        with evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
+        with on_cpu(module.net), evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
             metrics = self.experiment.evaluate(module.net, epoch)
+            state.weights = module.net.state_dict()
         row = {"epoch": epoch, **means, **{name: float(value) for name, value in metrics.items()}}
         state.history.append(row)
-        state.weights = module.net.state_dict()
         best = state.history[state.selected_epoch] if state.selected_epoch >= 0 else None
         if improves(self.experiment, row, best):
             state.selected_epoch = epoch
@@ -244,6 +247,17 @@ def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
         net.train(training)
 
 
+@contextlib.contextmanager
+def on_cpu(net: nn.Module) -> Iterator[None]:
+    """Have the network on the CPU, where evaluation makes its batches, and then where it was."""
+    device = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
+    net.cpu()
+    try:
+        yield
+    finally:
+        net.to(device)
+
+
 def derive_seed(*parts: int | str) -> int:
     """Return a seed that depends on all parts and on nothing else, on every machine.
 
@@ -254,11 +268,13 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def seed_torch(seed: int) -> None:
-    """Seed the generator that stochastic layers draw from on the CPU.
+    """Seed the generators that stochastic layers draw from.
 
     ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is missing.
     """
     torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:

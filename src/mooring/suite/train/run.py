@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class RunRequest:
         out: folder of the records.
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
             averaged, so k devices mean a batch k times as large, and a different run.
+        accelerator: what it trains on: ``cpu``, ``cuda``, ``mps``, or ``auto`` for what there is.
     """
 
     task: str
@@ -50,6 +51,7 @@ class RunRequest:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     out: Path = Path("results")
     devices: int = 1
+    accelerator: str = "cpu"
 
     def to_json(self) -> str:
         """Return the request as one line of text, for another process."""
@@ -82,14 +84,16 @@ class Run:
     def identity(self) -> Identity:
         """What must agree for a record or checkpoint to belong to this run."""
         config = self.experiment.config
-        return Identity({**to_json(config), "devices": self.request.devices}, {**defaults(type(config)), "devices": 1})
+        asked = {"devices": self.request.devices, "accelerator": self.request.accelerator}
+        usual = {"devices": 1, "accelerator": "cpu"}
+        return Identity({**to_json(config), **asked}, {**defaults(type(config)), **usual})
 
     def finished(self) -> RunRecord | None:
         """Return the record if the run is finished; an error if it was finished with another config."""
         if not self.record_path.exists():
             return None
         record = RunRecord.read(self.record_path)
-        have = {**record.config, "devices": record.devices}
+        have = {**record.config, "devices": record.devices, "accelerator": record.accelerator}
         self.identity.require(have, self.record_path, remove=self.record_path)
         return record
 
@@ -104,6 +108,7 @@ def resolve(request: RunRequest) -> Run:
     config = override(preset, request.overrides, where)
     if request.devices < 1:
         raise ConfigError(f"{where}: devices={request.devices}, expected 1 or more.")
+    request = replace(request, accelerator=_accelerator(request.accelerator, where))
     # Each variant has a folder, named after the preset and what was changed in it, e.g. full,num_identifiers=50.
     values, usual = flat(config), flat(preset)
     changed = [f"{name}={_plain(values[name])}" for name in sorted(request.overrides) if values[name] != usual[name]]
@@ -170,7 +175,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     if not state.done:
         if state.weights:
             _load(net, state.weights, run)
-        fit(experiment, net, state, store, monitor, request.devices)
+        fit(experiment, net, state, store, monitor, request.devices, request.accelerator)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
     assert state.done
@@ -196,11 +201,24 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         versions=versions(),
         git_commit=git_commit(),
         devices=request.devices,
+        accelerator=request.accelerator,
         **experiment.describe(),
     )
     record.write(run.record_path)
     # Read back from disk, so that a caller sees the same whether the run is new or was finished long ago.
     return RunRecord.read(run.record_path)
+
+
+def _accelerator(name: str, where: str) -> str:
+    """What to train on, by the name that the record has."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return next(one for one in ("cuda", "mps", "cpu") if there[one])
+    if name not in there:
+        raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(there)} or auto.")
+    if not there[name]:
+        raise ConfigError(f"{where}: accelerator={name!r}, but torch finds none here. Use 'cpu' or 'auto'.")
+    return name
 
 
 def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
