@@ -48,7 +48,8 @@ def read_backward(
     slots, parts, groups, dim, width = (inputs[name] for name in ("slots", "parts", "groups", "dim", "width"))
     (num_graphs, _, heads, _), num_nodes = value.shape, query.size(0)
     inputs["grad_context"] = grad_context.expand(-1, parts, -1).contiguous()
-    tiles = {**_tiles(inputs, backward=True), "RESIDUAL": residual}
+    # Queries and slopes fill the registers, so nothing is loaded ahead.
+    tiles = {**_tiles(inputs, backward=True), "RESIDUAL": residual, "num_stages": 1}
     # Whole heads side by side where they fit into one tile, else blocks of each head's slots.
     group_room = _power(groups)
     slot_room = max(_power(slots), 16 // group_room)
@@ -73,8 +74,7 @@ def read_backward(
     inputs |= {"grad_query": grad_query, **statistics}
     if not fits:
         grid = (launch.num_chunks(num_nodes, num_graphs, tiles["NODES"]), parts)
-        # Queries and gradients fill the registers: nothing else is loaded ahead.
-        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **{**tiles, "num_stages": 1})
+        launch.run(read_grad_kernels.read_nodes, grid, **inputs, **tiles)
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,
         **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=group_room if fits else 1, ALL_SLOTS=fits,
