@@ -39,6 +39,16 @@ settings.register_profile(
 settings.load_profile("mooring")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where tests/ops computes: cpu, or cuda where there is one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    device = config.getoption("--device")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise pytest.UsageError(f"--device {device}: torch finds no CUDA device here. Use --device cpu.")
+
+
 @pytest.fixture(autouse=True)
 def _same_random_numbers() -> None:
     torch.manual_seed(0)

@@ -1,6 +1,23 @@
-"""Makes ``cases`` importable beside the tests that share it."""
+"""Makes ``cases`` importable beside the tests that share it, and puts tensors where ``--device`` says."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+from placement import placed
+
+
+@pytest.fixture(autouse=True)
+def _on_the_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    device = request.config.getoption("--device")
+    if device == "cpu":
+        yield
+        return
+    with placed(device):
+        yield

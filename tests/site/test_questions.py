@@ -13,7 +13,7 @@ import pytest
 QUESTIONS = {
     "How do I install it into my own project?": ("index.html#install", "pip install"),
     "How many slots for molecules?": ("how-to/slots-and-heads.html#how-many-slots", "molecules"),
-    "Does it run on a GPU?": ("reliability.html#what-is-not-promised", "GPU"),
+    "Does it run on a GPU?": ("devices.html#devices", "Nothing has been run on a GPU"),
     "How do I read the attention?": ("tutorials/looking-inside.html#read-the-weights-yourself", "write_weights"),
     "What do I put in place of GPSConv?": ("how-to/migrate.html#from-gpsconv", "SlotConv"),
     "When should I not use it?": ("index.html#when-to-use-it-and-when-not", "Do not"),

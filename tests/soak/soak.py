@@ -44,6 +44,7 @@ def commands(given: argparse.Namespace) -> list[list[str]]:
             ["generated.py", "--inputs", str(given.inputs), "--shard", f"{at}/{given.shards}", *seed, *out]
             for at in range(given.shards)
         ),
+        ["kernels.py", "--inputs", str(max(given.inputs // 50, 1)), *seed, *out],
         ["reports.py", *out],
     ]
 
@@ -69,6 +70,7 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
     generated, failures = Counter[str](), []
     kills: dict[str, Any] = {"tasks": {}, "kills": 0, "runs": 0, "different": 0}
     reports = {"kinds": 0, "tracebacks": 0}
+    kernels = {"inputs": 0, "wrong": 0}
     for part in parts:
         state, kind = part["state"], part["what"]["what"]
         if kind == "generated":
@@ -80,12 +82,15 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
             kills["runs"] += state["runs"]
             kills["different"] += len(state["different"])
             failures += [{"task": part["what"]["task"], **one} for one in state["different"]]
+        elif kind == "kernels":
+            kernels = state["counts"]
+            failures += state["failures"]
         else:
             reports = {"kinds": len(state["kinds"]), "tracebacks": len(state["tracebacks"])}
             failures += [{"record": name, "fault": fault} for name, fault in state["tracebacks"].items()]
     return {
         "parts": len(parts),
-        "counts": {"generated": dict(generated), "kills": kills, "reports": reports},
+        "counts": {"generated": dict(generated), "kills": kills, "kernels": kernels, "reports": reports},
         "failures": failures,
         "seconds": round(sum(part["state"]["seconds"] for part in parts), 1),
     }
@@ -110,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = {
         "schema": SCHEMA,
         "kind": "soak",
-        "what": "generated inputs, killed trainings and broken records",
+        "what": "generated inputs, kernels in the interpreter, killed trainings and broken records",
         "seed": given.seed,
         "passed": passed,
         **total,

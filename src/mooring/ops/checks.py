@@ -15,7 +15,11 @@ from torch import Tensor
 HOLDER = {"write": "key", "read": "query"}
 
 
-@torch.library.custom_op("mooring::count_graphs", mutates_args=())
+# Reads numbers back from the device, so that a CUDA graph cannot hold it.
+NOT_CAPTURABLE = (torch.Tag.cudagraph_unsafe,)
+
+
+@torch.library.custom_op("mooring::count_graphs", mutates_args=(), tags=NOT_CAPTURABLE)
 def count_graphs(index: Tensor) -> int:
     """One more than the largest graph id, as a number that ``torch.compile`` can carry without looking at it."""
     return int(index.max()) + 1 if index.numel() else 0

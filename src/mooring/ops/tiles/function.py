@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mooring.ops import plain
+from mooring.ops.checks import NOT_CAPTURABLE
 from mooring.ops.plan import Plan
 from mooring.ops.state import full_precision, statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles
@@ -131,7 +132,7 @@ def _layout(num_nodes: int, num_graphs: int, ids: Tensor | None, log_weight: Ten
     return Layout.of(Plan(num_nodes, num_graphs, batch, None, like.device), _taking_part(log_weight, where))
 
 
-@torch.library.custom_op("mooring::write", mutates_args=())
+@torch.library.custom_op("mooring::write", mutates_args=(), tags=NOT_CAPTURABLE)
 def write_op(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ids: Tensor | None, num_graphs: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -150,7 +151,7 @@ def _(
     return key.new_empty((*shape, width), dtype=dtype), masses[0], masses[1], masses[2]
 
 
-@torch.library.custom_op("mooring::write_backward", mutates_args=())
+@torch.library.custom_op("mooring::write_backward", mutates_args=(), tags=NOT_CAPTURABLE)
 def write_backward_op(
     grad_content: Tensor,
     grad_log_mass: Tensor,
@@ -192,7 +193,7 @@ def _or_nothing(grad: Tensor | None, like: Tensor) -> Tensor:
     return like.new_empty(0) if grad is None else grad
 
 
-@torch.library.custom_op("mooring::read", mutates_args=())
+@torch.library.custom_op("mooring::read", mutates_args=(), tags=NOT_CAPTURABLE)
 def read_op(query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool) -> Tensor:
     return read_tiles.forward(query, key, value, _layout(len(query), len(value), ids, None, query), groups, residual)
 
@@ -202,7 +203,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int
     return query.new_empty(query.size(0), query.size(1), value.size(-1), dtype=statistics_dtype(query.dtype))
 
 
-@torch.library.custom_op("mooring::read_backward", mutates_args=())
+@torch.library.custom_op("mooring::read_backward", mutates_args=(), tags=NOT_CAPTURABLE)
 def read_backward_op(
     grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
