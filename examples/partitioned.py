@@ -49,7 +49,7 @@ def part(step: int, num_nodes: int, rank: int, world: int) -> tuple[Tensor, Tens
 
 
 class Counter(nn.Module):
-    """A local convolution, then the memory that all processes share, then one number a node."""
+    """A local convolution, then the memory that all processes share, then one number per node."""
 
     def __init__(self, spread: bool) -> None:
         super().__init__()

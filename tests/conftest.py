@@ -64,10 +64,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots are kept: the folder MOORING_ARTEFACTS, or pytest's own."""
-    named = os.environ.get("MOORING_ARTEFACTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("artefacts")
+def artefacts() -> Path:
+    """Where screenshots are kept: the folder MOORING_ARTEFACTS, or .cache/screenshots, which git ignores."""
+    folder = Path(os.environ.get("MOORING_ARTEFACTS") or Path(__file__).parents[1] / ".cache" / "screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

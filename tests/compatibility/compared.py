@@ -13,7 +13,7 @@ from torch_geometric.nn import GINConv, GPSConv
 from torch_geometric.nn.aggr import SetTransformerAggregation
 from torch_geometric.transforms import VirtualNode
 
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode
 
 CHANNELS, HEADS = 12, 4
 BATCH = torch.tensor([0, 0, 0, 0, 1, 1, 1])
@@ -25,12 +25,25 @@ def local() -> GINConv:
     return GINConv(nn.Linear(CHANNELS, CHANNELS))
 
 
+def typed() -> HeteroSlotVirtualNode:
+    return HeteroSlotVirtualNode({"a": CHANNELS, "b": CHANNELS}, 3, HEADS, init_std=0.5)
+
+
 def on_edges(module: nn.Module, x: Tensor, batch: Tensor | None = None, edges: Tensor = EDGES, **given: Any) -> Tensor:
     return module(x, edges, batch, **given)
 
 
 def on_nodes(module: nn.Module, x: Tensor, batch: Tensor | None = None, edges: Any = None, **given: Any) -> Tensor:
     return module(x, batch, **given)
+
+
+def on_types(module: nn.Module, x: Tensor, batch: Any = None, edges: Any = None, **given: Any) -> Any:
+    """Two node types, the second with the channels of the first in reverse; the sum of what both become."""
+    shared = {"ptr": "ptr_dict", "sources": "sources", "log_weight": "log_weight"}
+    given = {shared.get(name, name): {"a": one, "b": one} if name in shared else one for name, one in given.items()}
+    found = module({"a": x, "b": x.flip(-1)}, None if batch is None else {"a": batch, "b": batch}, **given)
+    out, *inside = found if isinstance(found, tuple) else (found,)
+    return (out["a"] + out["b"], *inside) if inside else out["a"] + out["b"]
 
 
 def transformed(module: nn.Module, x: Tensor, batch: Tensor | None = None, edges: Tensor = EDGES) -> Tensor:
@@ -81,6 +94,7 @@ SUBJECTS = {
     for one in (
         Subject("SlotVirtualNode", lambda: SlotVirtualNode(CHANNELS, 3, HEADS, init_std=0.5), on_nodes),
         Subject("SlotConv", lambda: SlotConv(CHANNELS, local(), 3, HEADS, act="gelu", init_std=0.5), on_edges),
+        Subject("HeteroSlotVirtualNode", typed, on_types),
         Subject("SlotAggregation", lambda: SlotAggregation(CHANNELS, 3, HEADS), on_nodes),
         Subject("GPSConv", lambda: GPSConv(CHANNELS, local(), HEADS, act="gelu"), on_edges),
         Subject("SetTransformerAggregation", lambda: SetTransformerAggregation(CHANNELS, 3, heads=HEADS), on_nodes),

@@ -27,7 +27,7 @@ from torch_geometric.transforms import VirtualNode
 
 from mooring import ops
 
-from compared import BATCH, CHANNELS, EDGES, HEADS, OURS, Subject, on_edges  # isort: skip
+from compared import BATCH, CHANNELS, EDGES, HEADS, OURS, Subject  # isort: skip
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def counts(subject: Subject) -> None:
 @check(
     "What a memory can do",
     "only some nodes write, only some are changed",
-    ours=("SlotVirtualNode", "SlotConv"),
+    ours=("SlotVirtualNode", "SlotConv", "HeteroSlotVirtualNode"),
     gps=NO_ARGUMENT,
     sets=NO_ARGUMENT,
     note="`sources` and `targets`; `SlotConv` takes them in `memory_kwargs`.",
@@ -242,7 +242,7 @@ def sources(subject: Subject) -> None:
 @check(
     "What a memory can do",
     "multiplicities: `log_weight = log c` is c copies",
-    ours=("SlotVirtualNode",),
+    ours=("SlotVirtualNode", "HeteroSlotVirtualNode"),
     gps=NO_ARGUMENT,
     sets=NO_ARGUMENT,
     proof=("tests/nn/test_invariance.py::test_log_weight_is_a_number_of_copies",),
@@ -280,14 +280,15 @@ def bias(subject: Subject) -> None:
 )
 def weights(subject: Subject) -> None:
     _, inside = subject.call(double(subject), features(), BATCH, return_state=True)  # type: ignore[misc]
-    total = torch.zeros(2, 3, HEADS).double().index_add(0, BATCH, inside.write_weights)
+    graphs = BATCH.repeat(len(inside.write_weights) // len(BATCH))  # one type after the other
+    total = torch.zeros(2, 3, HEADS).double().index_add(0, graphs, inside.write_weights)
     same(total, torch.ones_like(total), "weights do not sum to one")
 
 
 @check(
     "What a memory can do",
     "the state lives through the layers",
-    ours=("SlotVirtualNode", "SlotConv"),
+    ours=("SlotVirtualNode", "SlotConv", "HeteroSlotVirtualNode"),
     gps=NO_ARGUMENT,
     transform=WORKS,
     note="`memory=` and `return_state=True`; the transform's virtual node is a node, and its features are the state.",
@@ -540,6 +541,17 @@ def jvp(subject: Subject) -> None:
     same(found, (call(x + step * tangent) - call(x - step * tangent)) / (2 * step), "another slope")
 
 
+class Called(nn.Module):
+    """A module that takes features and ids alone."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.subject, self.module = subject, subject.build().eval()
+
+    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+        return self.subject.call(self.module, x, batch)
+
+
 def total(subject: Subject) -> Callable[[Tensor], Tensor]:
     call = function(subject)
     return lambda x: call(x).sin().sum()
@@ -570,17 +582,25 @@ def vmap(subject: Subject) -> None:
 
 @check("Derivatives", "gradients per example (`vmap` of `grad` of `functional_call`)", gps=PADS, sets=PADS)
 def per_example(subject: Subject) -> None:
-    module, many = double(subject), torch.stack([features(), features() + 1])
+    module, many = Called(subject).double(), torch.stack([features(), features() + 1])
     parameters = {name: one.detach() for name, one in module.named_parameters()}
 
     def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        args = (x, EDGES, BATCH) if subject.call is on_edges else (x, BATCH)
-        return torch.func.functional_call(module, parameters, args).sin().sum()
+        return torch.func.functional_call(module, parameters, (x, BATCH)).sin().sum()
 
     found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, many)
     for name, grad in torch.func.grad(loss)(parameters, many[1]).items():
         same(found[name][1], grad, "another gradient")
 
+
+proven(
+    "Derivatives",
+    "`functional_call` of a memory for several node types",
+    "tests/nn/test_hetero_slot_virtual_node.py::test_functional_call_leaves_tensors_in_place_of_shared_parameters",
+    modules=("HeteroSlotVirtualNode",),
+    note="Values are right, but PyTorch leaves tensors in place of parameters that types share "
+    "([pytorch#164759](https://github.com/pytorch/pytorch/issues/164759)): call a copy of the module.",
+)
 
 VALUES = "Sizes depend on values there ([functorch#257](https://github.com/pytorch/functorch/issues/257))."
 
@@ -654,7 +674,10 @@ def global_hooks(subject: Subject) -> None:
     gps=IDLE,
     sets=IDLE,
     transform=WORKS,
-    proof=("tests/nn/test_projections.py::test_peft_adapters_learn_and_merge",),
+    proof=(
+        "tests/nn/test_projections.py::test_peft_adapters_learn_and_merge",
+        "tests/nn/test_projections.py::test_peft_adapts_slots_for_all_node_types",
+    ),
 )
 def lora(subject: Subject) -> None:
     peft = pytest.importorskip("peft", reason="peft is for development: pip install 'mooring[dev]'")
@@ -684,17 +707,6 @@ def quantised(subject: Subject) -> None:
     found = subject.call(torch.ao.quantization.quantize_dynamic(module, {nn.Linear}), x, BATCH)
     same(found, expected, "another output", tolerance=0.1)
     assert not torch.equal(found, expected), "nothing is quantised"
-
-
-class Called(nn.Module):
-    """A module that takes features and ids alone."""
-
-    def __init__(self, subject: Subject) -> None:
-        super().__init__()
-        self.subject, self.module = subject, subject.build().eval()
-
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
-        return self.subject.call(self.module, x, batch)
 
 
 LOOKS = "It looks at values while it is traced"

@@ -18,9 +18,10 @@ What works with PyTorch and PyG, what works with a note and what does not, besid
 when an outcome changes, for better or worse, and this page is written from the same table by
 `python tests/compatibility/write_page.py`. Versions are those of `constraints.txt`, on a CPU.
 
-*Mooring* is `SlotVirtualNode`, `SlotConv` and `SlotAggregation`, unless a cell names some of them. A dash: the question
-does not arise, or was not asked. After the transform it is the convolutions that compute, so most lines are about them.
-A check in `tests/compatibility/lines.py` is named by its function, other tests by their file.
+*Mooring* is `SlotVirtualNode`, `SlotConv`, `HeteroSlotVirtualNode` with two node types, and `SlotAggregation`, unless a
+cell names some of them. A dash: the question does not arise, or was not asked. After the transform it is the
+convolutions that compute, so most lines are about them. A check in `tests/compatibility/lines.py` is named by its
+function, other tests by their file.
 """
 
 

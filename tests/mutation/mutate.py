@@ -39,7 +39,7 @@ WARM += " hypothesis beartype jaxtyping pytest matplotlib.pyplot typer"
 # Plugins that are warm cannot be rewritten, and need not be.
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 MEMORY = 8 << 30  # bytes a test run may have: a mutant must not take the machine down
-DEAR = ("compile", "distributed", "recount", "dataset", "registry", "verify")
+DEAR = ("carried", "projections", "compile", "distributed", "recount", "dataset", "registry", "verify")
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, Add Sub, Mult Div, LShift RShift, BitAnd BitOr, And Or"
 PAIRS += ", min max, amin amax, minimum maximum, all any, argmin argmax, floor ceil"
 TWINS = {"FloorDiv": "Mult", "Mod": "Mult", "Pow": "Mult"}
@@ -144,7 +144,7 @@ def stages(root: Path, path: str) -> list[list[str]]:
     first = {str(own / f"test_{inner[-1].lstrip('_')}")}
     rest = {str(test.relative_to(root)) for test in (root / own).glob("**/test_*.py")}
     soon = sorted(rest - first, key=lambda test: (any(word in test for word in DEAR), test))
-    late = [test for test in soon if any(word in test for word in ("compile", "distributed", "_backend/"))]
+    late = [test for test in soon if any(word in test for word in ("compile", "export", "distributed", "_backend/"))]
     late = late if own.name != "triton_backend" else []
     # A folder inside a folder of the suite is the data of a task: the task's own tests build on it.
     task = [str(Path("tests", package, inner[0]))] if package == "suite" and len(inner) > 2 else []

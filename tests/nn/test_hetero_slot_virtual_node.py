@@ -66,6 +66,16 @@ def test_every_type_has_projections_of_its_own_and_the_slots_are_shared() -> Non
         assert name == "update.anchor_value" or (parameter.grad is not None and bool(parameter.grad.any())), name
 
 
+def test_functional_call_leaves_tensors_in_place_of_shared_parameters() -> None:
+    """A defect of PyTorch (pytorch#164759) that docs/compatibility.md warns of: take a copy of the module."""
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
+    parameters = {name: one.detach().clone() for name, one in module.named_parameters()}
+    x, index = batch()
+    expected = module(x, index)["user"]
+    assert_close(torch.func.functional_call(module, parameters, (x, index))["user"], expected)
+    assert not all(isinstance(one, torch.nn.Parameter) for one in module.parameters())
+
+
 def test_what_one_type_writes_the_other_reads() -> None:
     module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
     x, index = batch()

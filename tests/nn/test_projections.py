@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
 from support import Ragged, assert_close
 
 CHANNELS, SLOTS = 12, 3
@@ -102,6 +102,28 @@ def test_peft_adapters_learn_and_merge(batch: Ragged) -> None:
     out = adapted(x, index)
     assert not torch.allclose(out, expected)
     assert_close(adapted.merge_and_unload()(x, index), out)
+
+
+def test_peft_adapts_slots_for_all_node_types() -> None:
+    """Projections of the slots are shared by all types, and so is what wraps them."""
+    peft = pytest.importorskip("peft", reason="peft is for development: pip install 'mooring[dev]'")
+    memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, init_std=0.5).double()
+    batch = BATCHES["small graphs"]
+    x = {"user": batch.randn(batch.num_nodes, CHANNELS), "item": batch.randn(batch.num_nodes, 8)}
+    index = {"user": batch.index(), "item": batch.index()}
+    shared = ["parts.0.write.lin_query", "parts.0.read.lin_key", "parts.0.read.lin_value"]
+    adapted = peft.get_peft_model(memory, peft.LoraConfig(r=2, target_modules=shared)).double()
+    for name, one in adapted.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(one)
+    out = adapted(x, index)
+    parts = adapted.base_model.model.parts
+    assert isinstance(parts[1].write.lin_query, peft.tuners.lora.LoraLayer)
+    merged = adapted.merge_and_unload()
+    assert type(merged.parts[0].write.lin_query) is nn.Linear
+    again = merged(x, index)
+    for name in x:
+        assert_close(again[name], out[name])
 
 
 @EACH

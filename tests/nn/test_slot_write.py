@@ -61,7 +61,7 @@ def test_equals_the_equations_by_the_oracle() -> None:
     ("slots", "heads", "channels", "folded"), [(16, 4, 128, True), (64, 4, 128, False), (1000, 1, 8, True)]
 )
 def test_the_cheaper_order_is_chosen(slots: int, heads: int, channels: int, folded: bool) -> None:
-    """Multiplications a node: ``2 M h c`` folded, ``2 c c + 2 M c`` projected."""
+    """Multiplications per node: ``2 M h c`` folded, ``2 c c + 2 M c`` projected."""
     assert folds_keys(slots, heads, channels) is folded
     assert (2 * slots * heads * channels <= 2 * channels**2 + 2 * slots * channels) is folded
     module = SlotWrite(channels, slots, heads)

@@ -1,4 +1,4 @@
-"""One matrix a head equals the sum written out, on values and all gradients, whatever the strides."""
+"""One matrix per head equals the sum written out, on values and all gradients, whatever the strides."""
 
 from __future__ import annotations
 

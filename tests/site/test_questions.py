@@ -26,6 +26,8 @@ QUESTIONS = {
     "How do I cite it?": ("index.html#cite", "Marcoccia"),
     "Does it work with LoRA?": ("compatibility.html#wrapped-projections", "peft"),
     "My graph has several node types": ("how-to/heterogeneous.html#heterogeneous-graphs", "HeteroSlotVirtualNode"),
+    "Can I train on forces?": ("how-to/forces.html#forces", "create_graph"),
+    "How do I train it on my own task?": ("how-to/add-a-task.html#add-a-task", "Experiment"),
     "What are the arguments of SlotVirtualNode?": ("reference/nn.html#mooring.nn.SlotVirtualNode", "temperature"),
     "What does mooring look take?": ("reference/command.html#mooring-look", "--graphs"),
 }

@@ -94,6 +94,35 @@ def test_pages_are_whole_on_a_screen_and_on_a_phone(
         assert visit.elsewhere(site.as_uri()) == []
 
 
+def test_every_page_fits_a_small_screen_with_its_tables_unfolded(browser: Any, site: Path) -> None:
+    pages = [page for page in sorted(site.rglob("*.html")) if page.name not in ("404.html", "explorer.html")]
+    with Visit(browser, pages[0], 1280) as visit:
+        for page in pages:
+            visit.page.goto(page.as_uri())
+            found = visit.page.evaluate(
+                """() => {
+                     document.querySelectorAll("details").forEach((one) => { one.open = true; });
+                     const wide = [...document.querySelectorAll(".md-typeset__scrollwrap")];
+                     return { page: document.documentElement.scrollWidth - innerWidth,
+                              tables: wide.filter((one) => one.scrollWidth > one.clientWidth).length,
+                              formulas: document.querySelectorAll(".katex-error").length };
+                   }"""
+            )
+            assert found == {"page": 0, "tables": 0, "formulas": 0}, page.name
+        assert visit.complaints == []
+        assert visit.elsewhere(site.as_uri()) == []
+
+
+def test_a_table_that_is_wider_than_a_phone_scrolls_and_shows_it(browser: Any, site: Path) -> None:
+    with Visit(browser, site / "two-radius.html", 360) as visit:
+        table = visit.page.locator(".md-typeset__scrollwrap").first
+        assert table.evaluate("one => one.scrollWidth > one.clientWidth + 50")
+        assert "radial-gradient" in table.evaluate("one => getComputedStyle(one).backgroundImage")
+        table.focus()
+        visit.page.keyboard.press("ArrowRight")
+        visit.page.wait_for_function("document.querySelector('.md-typeset__scrollwrap').scrollLeft > 0")
+
+
 @pytest.mark.parametrize(("name", "width", "scheme"), AUDITED)
 def test_axe_finds_nothing_serious(browser: Any, site: Path, name: str, width: int, scheme: str) -> None:
     with Visit(browser, site / name, width, scheme) as visit:

@@ -38,6 +38,7 @@ STAND_INS = {
     "NAME": "table1",
     "NUMBER": "0",
     "my_vn:counted_mean": "mooring.nn:VirtualNode",
+    "my_task:Ring": "two-radius",
 }
 # The reader writes this file; tests/zoo/test_docs.py runs it.
 OWN = "python my_vn.py"

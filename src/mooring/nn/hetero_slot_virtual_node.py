@@ -111,13 +111,21 @@ class HeteroSlotVirtualNode(nn.Module):
             part.write = SlotWrite(memory_channels, slots, heads, temperature=temperature, competition=competition)
             part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, temperature=temperature)
             part.integrate = SlotFiLM(width, hidden, init_std=init_std)
-            if len(self.parts):
-                first: Any = self.parts[0]
-                # What concerns the slots alone is the same for all types.
-                part.write.slot, part.write.lin_query = first.write.slot, first.write.lin_query
-                part.write.null_logit = first.write.null_logit
-                part.read.lin_key, part.read.lin_value = first.read.lin_key, first.read.lin_value
             self.parts.append(part)
+        self._share()
+
+    def _share(self) -> None:
+        """What concerns the slots alone is the first part's, also after a wrapper has taken its place there."""
+        first: Any = self.parts[0]
+        others: Any = self.parts[1:]
+        for part in others:
+            for mine, lent, names in (
+                (part.write, first.write, ("slot", "lin_query", "null_logit")),
+                (part.read, first.read, ("lin_key", "lin_value")),
+            ):
+                for name in names:
+                    if getattr(mine, name) is not getattr(lent, name):
+                        setattr(mine, name, getattr(lent, name))
 
     def reset_parameters(self) -> None:
         self.update.reset_parameters()
@@ -143,6 +151,8 @@ class HeteroSlotVirtualNode(nn.Module):
         The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
         order of ``x_dict``.
         """
+        if not torch.compiler.is_compiling():
+            self._share()
         given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
         given = {name: one or {} for name, one in {**given, "targets": targets, "log_weight": log_weight}.items()}
         self._check(x_dict, given)

@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def may_have_empty(self) -> bool:
-        """Whether some graph has no nodes, or whether nobody may look."""
+        """Whether some graph has no nodes, or may have none where sizes cannot be read."""
         return not self.is_concrete or self.extremes[0] == 0
 
     @property

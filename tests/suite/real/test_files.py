@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mooring import models
 from mooring.suite.real.data import (
     GRAPH_SETS,
     NODE_SETS,
     MissingData,
     generated_graphs,
+    generated_nodes,
     load_graphs,
     load_nodes,
     source,
 )
-from mooring.suite.real.data.files import path_of, read_graphs, read_nodes, write_set
+from mooring.suite.real.data.catalogue import ATOMS, BONDS
+from mooring.suite.real.data.files import note_of, path_of, read_graphs, read_nodes, write_set
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 
@@ -60,6 +64,33 @@ def test_every_set_says_where_it_is_from(tmp_path: Path) -> None:
         assert ("pip install 'mooring[molecules]'" in message) == source(name).loader.startswith("ogb")
 
 
+def test_features_are_counted_as_the_encoders_count_them() -> None:
+    assert (ATOMS, BONDS) == (models.ATOMS, models.BONDS) == ((119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2))
+
+
+def test_sets_are_as_large_as_published() -> None:
+    sizes = {"esol": 902, "freesolv": 513, "lipo": 3360, "bace": 1210, "hiv": 32901, "zinc": 10000, "func": 10873}
+    assert {name: one.train for name, one in GRAPH_SETS.items()} == sizes
+    assert {name: one.targets for name, one in GRAPH_SETS.items() if one.targets != 1} == {"func": 10}
+    zinc = GRAPH_SETS["zinc"]
+    assert (zinc.loader, zinc.metric, zinc.atoms, zinc.bonds) == ("pyg: ZINC", "mae", (28,), (4,))
+    assert (zinc.file, zinc.sha256) == ("", "")
+
+
+def test_the_hash_of_what_was_written_is_returned_and_noted(tmp_path: Path) -> None:
+    path = tmp_path / "some.npz"
+    digest = write_set(path, graph_arrays(generated_graphs(5)))
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest() == note_of(path).read_text().strip()
+
+
+def test_generated_nodes_have_a_ring_and_chords() -> None:
+    nodes = generated_nodes(12, seed=1)
+    assert nodes.num_splits == 3
+    linked = {frozenset(edge) for edge in nodes.edge.tolist()}
+    assert linked == {frozenset((at, (at + step) % 12)) for at in range(12) for step in (1, 4)}
+    assert all(sum(nodes.masks[split][0].astype(int) for split in nodes.masks) == 1)
+
+
 def test_a_changed_byte_is_noticed(folder: Path) -> None:
     path = path_of(source("bace"), folder)
     data = bytearray(path.read_bytes())
@@ -94,6 +125,8 @@ def test_pickles_are_refused() -> None:
         ({"n_edges": np.array([1, 2])}, "the array 'edge' does not fit 'n_edges'"),
         ({"y": np.zeros((2, 1), np.float32)}, "the array 'y' does not fit 'n_nodes'"),
         ({"train": np.array([99])}, "the array 'train' does not fit 'y'"),
+        ({"valid": np.array([0, 1, 5])}, "the array 'valid' does not fit 'y'"),
+        ({"test": np.array([0, -1])}, "the array 'test' does not fit 'y'"),
     ],
 )
 def test_arrays_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: str) -> None:
@@ -110,8 +143,6 @@ def test_an_edge_out_of_its_graph_is_named() -> None:
 
 
 def test_a_missing_array_is_named() -> None:
-    from mooring.suite.real.data import generated_nodes
-
     arrays = node_arrays(generated_nodes())
     del arrays["val_masks"]
     with pytest.raises(MissingData, match="has no array 'val_masks'"):

@@ -115,6 +115,19 @@ def test_a_download_ends_in_a_file_that_can_be_read(tmp_path: Path, monkeypatch:
         load_nodes("tolokers", tmp_path)
 
 
+def test_zinc_is_the_subset_of_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def made(root: str, subset: bool, split: str) -> list[Data]:
+        asked.append((Path(root).name, subset, split))
+        return [as_data(number) for number in range(3)]
+
+    monkeypatch.setattr("torch_geometric.datasets.ZINC", made)
+    fetch("zinc", tmp_path)
+    assert asked == [("ZINC", True, "train"), ("ZINC", True, "val"), ("ZINC", True, "test")]
+    assert len(load_graphs("zinc", tmp_path)) == 9
+
+
 def test_ogb_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(online.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'mooring\[molecules\]'"):

@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,11 @@ class Picture:
             svg = _bytes(panel, "svg", fonts="none").decode()
             found.append(inline(svg, panel, f"{self.title}, {part + 1}", INK))
         return found
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the panels side by side, and the caption."""
+        panels = "".join(svg for svg, _ in self.drawings())
+        return f"<h4>{escape(self.title)}</h4><div>{panels}</div><p>{escape(self.caption)}</p>"
 
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
         """The panels as files of their own, on white."""

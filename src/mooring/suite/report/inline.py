@@ -55,7 +55,7 @@ def mark(figure: Figure) -> None:
 
 
 def _plain(element: ElementTree.Element, ink: str, frames: dict[int, list[float]]) -> None:
-    """An element without styles, needless ids and digits nobody sees."""
+    """An element without styles, needless ids and invisible digits."""
     given = element.attrib
     for rule in filter(None, (part.strip() for part in given.pop("style", "").split(";"))):
         key, _, value = rule.partition(":")

@@ -35,7 +35,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Inside:
-    """The explorer's page of a trained memory, made by whoever has the weights: a report reads records only.
+    """The explorer's page of a trained memory, made where the weights are: a report itself reads records only.
 
     Args:
         title: what is said above it.

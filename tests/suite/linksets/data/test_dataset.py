@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from mooring.suite.linksets.data import LinkDataset, LinkSettings, cached, dataset, generate, generate_many
 from mooring.suite.linksets.data.dataset import cache_key, collate, turn
@@ -181,3 +182,17 @@ def test_training_batches_turn_sectors_with_the_nodes(graphs: LinkDataset) -> No
     assert 0 < changed.sum() < 7
     assert 0 < (batch.parity != plain.parity).float().mean() < 1
     assert (batch.parity[batch.pairs[0]] == -batch.parity[batch.pairs[1]]).all()
+
+
+def test_a_batch_as_pyg_data_has_the_optimal_links(graphs: LinkDataset) -> None:
+    batch = collate(graphs, np.arange(3), SETTINGS.sectors)
+    data = batch.to_data()
+    assert torch.equal(data.edge_index, batch.pairs[:, batch.target == 1])
+    for name, expected in {
+        "pos": batch.position,
+        "batch": batch.batch,
+        "gain": batch.gain,
+        "parity": batch.parity,
+    }.items():
+        assert torch.equal(data[name], expected), name
+    assert data.num_nodes == len(batch.gain)

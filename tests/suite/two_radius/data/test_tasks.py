@@ -249,6 +249,10 @@ def test_impossible_data_sets_are_refused(settings: dict[str, Any], message: str
     assert str(error.value) == message
 
 
+def test_one_graph_per_split_is_enough() -> None:
+    assert [len(OriginalTask(5, sizes=(1, 1, 1)).split(0, name)) for name in ("train", "validation", "test")] == [1] * 3
+
+
 def test_unknown_split_is_named() -> None:
     with pytest.raises(ValueError, match=r"^two-radius: unknown split 'diagnostic'. Choose one of train, validation, "):
         TASK.split(0, "diagnostic")
