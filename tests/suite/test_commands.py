@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from mooring import audit
 from mooring.audit import catalogue
 from mooring.suite import cli
+from mooring.suite.bench.run import Sweep
 from mooring.suite.bench.shapes import get_shape
 from mooring.suite.records import COMMANDS
 from mooring.suite.report import build_report
@@ -146,7 +147,7 @@ def resolve_mooring(name: str, *words: str) -> None:
     if name == "look":
         assert given["target"].endswith("-seed0.json") or ":" in given["target"]
     if name == "bench":
-        assert given["sweep"] in ("peers", "nodes", "slots", "zoo")
+        assert given["sweep"] in get_args(Sweep)
         for shape in parse_names(given["shapes"]):
             get_shape(shape)
 

@@ -115,7 +115,7 @@ def test_slots_learn_labels_where_a_virtual_node_does_not() -> None:
         torch.manual_seed(0)
         net = experiment.build()
         optimizer = torch.optim.AdamW(experiment.parameter_groups(net))
-        for step in range(60):
+        for step in range(100):
             loss, _ = experiment.loss(net, experiment.train_batch(0, step), 0)
             optimizer.zero_grad()
             loss.backward()
