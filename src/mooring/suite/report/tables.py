@@ -187,7 +187,8 @@ def bench(records: Records, name: str) -> Rows:
     rows = [part.data for part in record.parts("rows")]
     fields = list(dict.fromkeys(field for row in rows for field in row))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in rows)}
-    columns = [Column(field.replace("_", " ").capitalize(), left=field in words) for field in fields]
+    # Names of contestants keep their own capitals.
+    columns = [Column(field[:1].upper() + field[1:].replace("_", " "), left=field in words) for field in fields]
     machine = record.find("machine")
     return Rows(
         columns,
