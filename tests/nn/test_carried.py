@@ -143,3 +143,20 @@ def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch, backend: s
             h = layer(h, plan)
     h.sum().backward()
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("backend", ["tiles", "plain"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_plan_first_used_in_inference_mode_serves_training(backend: str, inside: bool) -> None:
+    """Validation comes first in Lightning, and one large graph has one plan for both."""
+    memory, x = SlotVirtualNode(CHANNELS, SLOTS), torch.randn(7, CHANNELS)
+    batch = torch.tensor([0, 2, 0, 0, 2, 1, 2], dtype=torch.int32)
+    with ops.use_backend(backend):
+        plan = None if inside else ops.plan(batch)
+        with torch.inference_mode():
+            plan = ops.plan(batch + 0) if plan is None else plan
+            seen = memory(x, plan)
+        out = memory(x, plan)
+        out.sum().backward()
+    assert torch.equal(out, seen)
+    assert memory.write.lin_key.weight.grad is not None

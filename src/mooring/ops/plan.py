@@ -23,6 +23,14 @@ else:
         return property(lambda plan: plan.keep(compute.__name__, lambda: compute(plan)), doc=compute.__doc__)
 
 
+def lasting(make: Callable[[], Kept]) -> Kept:
+    """What ``make`` returns, for training too: in inference mode tensors are made that no gradient may pass."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return make()
+    with torch.inference_mode(False):
+        return make()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Which nodes belong to which graph, and everything that follows from it.
@@ -47,7 +55,7 @@ class Plan:
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
         """What ``make`` returned when it was first called under this name."""
         if name not in self._kept:
-            self._kept[name] = make()
+            self._kept[name] = lasting(make)
         return self._kept[name]
 
     @kept
@@ -178,7 +186,7 @@ class Grid(NamedTuple):
         # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
         name = str(value), tensor.dtype
         if name not in self.constants:
-            self.constants[name] = torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+            self.constants[name] = lasting(lambda: torch.full((), value, dtype=tensor.dtype, device=tensor.device))
         # An expanded number is copied once; a full tensor would be written and then copied.
         blank = self.constants[name].expand(self.graphs * self.length, *tensor.shape[1:])
         return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
@@ -192,8 +200,10 @@ class Grid(NamedTuple):
         if self.places is None:
             return like.new_zeros(1)
         if ("absent", like.dtype) not in self.constants:
-            blank = torch.full((self.graphs * self.length, 1), float("-inf"), dtype=like.dtype, device=like.device)
-            self.constants["absent", like.dtype] = blank.index_fill_(0, self.places, 0.0)
+            places, rows = self.places, self.graphs * self.length
+            self.constants["absent", like.dtype] = lasting(
+                lambda: like.new_full((rows, 1), float("-inf")).index_fill_(0, places, 0.0)
+            )
         return self.constants["absent", like.dtype]
 
 
@@ -248,7 +258,7 @@ def make_plan(
         count, ptr = ptr.numel() - 1, ptr.long()
         if batch is None:
             batch = torch.arange(count, device=ptr.device).repeat_interleave(ptr.diff(), output_size=num_nodes)
-        return Plan(num_nodes, count, batch.long(), ptr, ptr.device)
+        return Plan(num_nodes, count, _own(batch.long()), _own(ptr), ptr.device)
     if batch is None:
         if num_nodes is None:
             raise ValueError(f"{who}: got neither {name} nor ptr. Pass one of them, or num_nodes for a single graph.")
@@ -257,4 +267,11 @@ def make_plan(
     checks.check_tensor(who, name, batch)
     num_nodes = batch.numel() if num_nodes is None else num_nodes
     count = checks.check_index(who, name, batch, num_nodes, num_graphs, count_name)
-    return Plan(num_nodes, count, batch.long(), None, batch.device)
+    return Plan(num_nodes, count, _own(batch.long()), None, batch.device)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy that outlives the inference mode it was made in."""
+    if torch.compiler.is_compiling() or not tensor.is_inference():
+        return tensor
+    return lasting(tensor.clone)
