@@ -5,7 +5,7 @@ import torch
 
 from audit.specimens import AllPairs, Broadcast, GatedBroadcast, NodewiseOnly, Slots, SumReadout
 from mooring.audit import adapt, measure
-from mooring.audit.addressing import NODES
+from mooring.audit.addressing import NODES, _stated
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,10 @@ def test_nothing_to_separate(module: torch.nn.Module, verdict: str) -> None:
     finding = measure("separability", adapt(module, channels=7), 0, 3)
     assert finding.value is None
     assert finding.verdict.startswith(verdict)
+
+
+def test_a_spectrum_says_nothing_beyond_its_digits() -> None:
+    exact = torch.tensor([31.4159265358, 2.0, 1e-12], dtype=torch.float64)
+    shaken = exact * (1 + 1e-14)
+    assert _stated(exact) == _stated(shaken) == [31.4159265, 2.0, 0.0]
+    assert _stated(torch.zeros(2)) == [0.0, 0.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,8 @@ WIDE = 32
 ROWS_AT_ONCE = 16
 # Larger features route more sharply, smaller ones keep every gate open; the better of the two is kept.
 SCALES = (1.0, 3.0)
+# A spectrum is stated to this many digits of its largest value; the ones after them are LAPACK's rounding.
+DIGITS = 9
 
 
 def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
@@ -51,6 +55,7 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
         if messages > best:
             best, distinct, received, values = messages, together, alone, spectrum
             case = f"features of scale {scale:g}"
+    stated = _stated(values)
     return Finding(
         name="addressability",
         verdict=_verdict(best, adapter),
@@ -63,10 +68,17 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
             "rank_together": distinct,
             "rank_of_one_target": received,
             "limit": NODES,
-            "effective_rank": float(values.sum().square() / values.square().sum().clamp_min(1e-300)),
-            "singular_values": [float(value) for value in values],
+            "effective_rank": round(sum(stated) ** 2 / max(sum(value**2 for value in stated), 1e-300), DIGITS),
+            "singular_values": stated,
         },
     )
+
+
+def _stated(spectrum: Tensor) -> list[float]:
+    """Return singular values, all to one decimal place: that of the last stated digit of the largest."""
+    largest = float(spectrum.max())
+    decimals = DIGITS - 1 - math.floor(math.log10(largest)) if 0 < largest < math.inf else 0
+    return [round(float(value), decimals) for value in spectrum]
 
 
 def _response(adapter: Adapter, x: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ COLOURS = 3
 # Multisets that the probe is fitted on, and unseen ones that judge it.
 SAMPLES = (300, 90)
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+# A fit is stated to this many decimals: LAPACK may round its last digits by where its memory happens to lie.
+DECIMALS = 9
 # Probe, kernel width, ridge.
 CANDIDATES = (
     *((probe, 1.0, ridge) for probe in ("linear", "log", "log-log") for ridge in RIDGES),
@@ -120,7 +122,7 @@ def count_probe(train: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]) -
     target = held_out[1].log()
     residual = predicted - target
     r2 = 1.0 - float(residual.square().sum() / (target - target.mean()).square().sum())
-    return ProbeResult(r2, float(residual.abs().median()), best[0])
+    return ProbeResult(round(r2, DECIMALS), round(float(residual.abs().median()), DECIMALS), best[0])
 
 
 def _predict(probe: str, width: float, ridge: float, features: Tensor, counts: Tensor, query: Tensor) -> Tensor:
