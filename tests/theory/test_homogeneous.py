@@ -77,3 +77,20 @@ def test_a_small_part_that_is_not_separable_is_found_however_wrong_the_answers_a
     assert evidence.margin > -1e-9
     assert not evidence.passed
     assert "largest mixed difference 2.0e-01" in evidence.note
+
+
+def test_separable_decoders_are_drawn_for_every_size_and_from_the_generator_alone() -> None:
+    sizes = set()
+
+    def draw(n: int, generator: torch.Generator) -> Decoder:
+        sizes.add(n)
+        return random_separable(n, generator)
+
+    assert check_separable(draw, 300, torch.Generator().manual_seed(0)).passed
+    assert sizes == set(range(2, 14))
+    table = torch.eye(4, dtype=torch.float64).unsqueeze(0)
+    answers = []
+    for noise in (1, 2):
+        torch.manual_seed(noise)
+        answers.append(random_separable(4, torch.Generator().manual_seed(0))(table))
+    assert torch.equal(*answers)
