@@ -1,17 +1,28 @@
-"""The ablation the paper leaves open: a wide VN of total width M d against M slots of width d, at equal budgets."""
+"""The ablation the paper leaves open: one virtual node of width M d, unhindered, against M slots of width d.
+
+No cap on parameters, hidden layers of at least 128, decoders that are not separable, and every update: a run ends early
+only when it is solved. The rate of each point is chosen at a development seed, by validation.
+
+``python experiments/wide_vn.py --sizes 6 --updates 1``; ``--updates 10`` trains ten times as long. The preset ``width``
+of the same task, with equal parameters, is what ``--equal`` runs: one seed, both rates, three widths.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from recipe import RESULTS
 
 from mooring.suite.report import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRecord, RunRequest, get_experiment, parse_seeds, resolve, run_many
 
-MODELS = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
-# The preset's own first; the figure shows the better one of each point.
+TASK = "two-radius-leaderboard"
+DEVELOPMENT = 100
+SLOTS = ("anchored", "moored")
+DECODERS = ("wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum")
+EQUAL = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
+# The preset's own first.
 RATES = (1e-3, 3e-4)
 
 
@@ -20,28 +31,54 @@ def hopeless(size: int) -> float:
     return 2 / 36 if size == 6 else float(f"{2 / (6 * size):.2g}")
 
 
-def command(
-    sizes: Annotated[str, typer.Option(help="Numbers of identifiers.")] = "6,12,24,48",
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-) -> None:
-    asked = [
+def equal(sizes: list[int], seeds: list[int]) -> list[RunRequest]:
+    """Equal parameters: n/2, n and 2n states, both rates."""
+    return [
         RunRequest(
-            "two-radius-leaderboard",
+            TASK,
             model,
             seed,
             "width",
-            {"num_identifiers": size, "slots": slots, "hopeless_both": hopeless(size)}
-            | ({} if rate == RATES[0] else {"learning_rate": rate}),
+            {"num_identifiers": size, "slots": slots, "hopeless_both": hopeless(size)} | at_rate(rate),
             RESULTS,
         )
-        for size in map(int, sizes.split(","))
-        for seed in parse_seeds(seeds)
+        for size in sizes
+        for seed in seeds
         for slots in (size // 2, size, 2 * size)
-        for model in MODELS
+        for model in EQUAL
         for rate in RATES
     ]
+
+
+def at_rate(rate: float) -> dict[str, Any]:
+    return {} if rate == RATES[0] else {"learning_rate": rate}
+
+
+def both(asked: RunRequest) -> float:
+    return float(RunRecord.read(resolve(asked).record_path).metrics["best"]["both"])
+
+
+def command(
+    sizes: Annotated[str, typer.Option(help="Numbers of identifiers.")] = "6,12,24",
+    models: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(SLOTS + DECODERS),
+    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-2",
+    updates: Annotated[int, typer.Option(help="Times the preset's updates.")] = 1,
+    equal_parameters: Annotated[bool, typer.Option("--equal", help="Cap the parameters, over three widths.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+) -> None:
+    numbers = [int(size) for size in sizes.split(",")]
+    asked = equal(numbers, parse_seeds(seeds)) if equal_parameters else []
     run_many(asked, workers)
+    own: Any = get_experiment(TASK).presets["wide"]
+    for size in [] if equal_parameters else numbers:
+        point = {"num_identifiers": size, "slots": size} | ({} if updates == 1 else {"epochs": updates * own.epochs})
+        for model in models.split(","):
+            tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RESULTS) for rate in RATES]
+            run_many(tried, workers)
+            best = at_rate(RATES[tried.index(max(tried, key=both))])
+            rest = [RunRequest(TASK, model, seed, "wide", point | best, RESULTS) for seed in parse_seeds(seeds)]
+            run_many(rest, workers)
+            asked += tried + rest
     print(tables_text([resolve(request).record_path for request in asked]))
 
 

@@ -210,20 +210,23 @@ class JointBroadcast(nn.Module):
 
     The decoder of :class:`~mooring.nn.VirtualNode`, for a state of any width.
 
-    Args: as :class:`AddedBroadcast`.
+    Args: as :class:`AddedBroadcast`, and depth: hidden layers of the MLP.
     """
 
-    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
+    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2, depth: int = 1) -> None:
         super().__init__()
         self.scale = scale
         self.lin_node = nn.Linear(channels, hidden)
         self.lin_state = nn.Linear(state_channels, hidden, bias=False)
+        self.lin_hidden = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(depth - 1))
         self.lin_out = nn.Linear(hidden, channels)
 
     def reset_parameters(self) -> None:
-        for lin in (self.lin_node, self.lin_state, self.lin_out):
-            lin.reset_parameters()
+        for lin in (self.lin_node, self.lin_state, *self.lin_hidden, self.lin_out):
+            reset(lin)
 
     def forward(self, readers: Rows, state: Tensor) -> Tensor:
         hidden = nn.functional.gelu(self.lin_node(readers.x) + self.lin_state(state)[readers.index])
+        for lin in self.lin_hidden:
+            hidden = nn.functional.gelu(lin(hidden))
         return readers.x + self.scale * self.lin_out(hidden)

@@ -32,7 +32,10 @@ FILES = {
         *("none", "vn", "vn-joint", "vn-sum", "vn-max", "vn-clones"),
         *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
     ),
-    "wide": ("vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+    "wide": (
+        *("vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+        *("wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum"),
+    ),
     "ablations": ("lse", "shared-anchor", "registers", "sink"),
     "sum_attention": ("acam", "cpa-add", "cpa-scale"),
     "competing_slots": ("gmt", "slot-attention"),

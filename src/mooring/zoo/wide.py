@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from mooring.nn import GlobalFiLM, MemorySpec
 from mooring.zoo.base import AddedBroadcast, GlobalModule, JointBroadcast, Locate, Rows
@@ -17,6 +18,58 @@ class GlobalFiLMBroadcast(GlobalFiLM):
 
     def forward(self, readers: Rows, state: Tensor) -> Tensor:  # type: ignore[override]
         return super().forward(readers.x, None, state.unflatten(-1, (-1, readers.x.size(-1))), readers.index)
+
+
+class ModulatedBroadcast(nn.Module):
+    r"""Each node modulates the whole state and takes what is left of it: FiLM before the state is split up.
+
+    .. math::
+        [\gamma_j, \beta_j] = \operatorname{MLP}(h_j), \qquad
+        h_j + \epsilon \operatorname{MLP}\big((1 + \gamma_j) \odot z + \beta_j\big)
+
+    A node that sets :math:`\gamma_j` to -1 outside one block of the state reads that block: addressing by a mask.
+
+    Args: as :class:`~mooring.zoo.base.AddedBroadcast`.
+    """
+
+    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
+        super().__init__()
+        self.scale = scale
+        self.film = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, 2 * state_channels))
+        self.mlp = nn.Sequential(nn.Linear(state_channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+
+    def reset_parameters(self) -> None:
+        reset(self.film)
+        reset(self.mlp)
+
+    def forward(self, readers: Rows, state: Tensor) -> Tensor:
+        gamma, beta = self.film(readers.x).chunk(2, dim=-1)
+        seen = state[readers.index]
+        return readers.x + self.scale * self.mlp(torch.addcmul(beta + seen, gamma, seen))
+
+
+class BilinearBroadcast(nn.Module):
+    r"""Each node makes the weights of a linear map of the state, of rank ``hidden``: a hypernetwork.
+
+    .. math::
+        h_j + \epsilon W_O \big(\operatorname{MLP}(h_j) \odot W z\big)
+
+    Args: as :class:`~mooring.zoo.base.AddedBroadcast`.
+    """
+
+    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
+        super().__init__()
+        self.scale = scale
+        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, hidden))
+        self.lin_state = nn.Linear(state_channels, hidden)
+        self.lin_out = nn.Linear(hidden, channels)
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            reset(module)
+
+    def forward(self, readers: Rows, state: Tensor) -> Tensor:
+        return readers.x + self.scale * self.lin_out(self.mlp(readers.x) * self.lin_state(state)[readers.index])
 
 
 class WideVirtualNode(GlobalModule):
@@ -36,7 +89,7 @@ class WideVirtualNode(GlobalModule):
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
             :math:`\phi` and :math:`F`.
-        decoder: :class:`AddedBroadcast`, :class:`JointBroadcast` or :class:`GlobalFiLMBroadcast`, built.
+        decoder: one of the broadcasts, built.
         total: pool by sum, not by mean.
     """
 
@@ -67,8 +120,8 @@ def added(spec: MemorySpec) -> nn.Module:
     return AddedBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden)
 
 
-def joint(spec: MemorySpec) -> nn.Module:
-    return JointBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden)
+def joint(spec: MemorySpec, depth: int = 1) -> nn.Module:
+    return JointBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden, depth=depth)
 
 
 def film(spec: MemorySpec) -> nn.Module:
@@ -98,6 +151,21 @@ def wide_film_sum(spec: MemorySpec) -> nn.Module:
 @register("wide-vn-mlp-sum", title="wide virtual node, sum pool, joint MLP", paper=PAPER)
 def wide_mlp_sum(spec: MemorySpec) -> nn.Module:
     return WideVirtualNode(spec, joint(spec), total=True)
+
+
+@register("wide-vn-deep-sum", title="wide virtual node, sum pool, joint MLP of three hidden layers", paper=PAPER)
+def wide_deep_sum(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, joint(spec, depth=3), total=True)
+
+
+@register("wide-vn-mask-sum", title="wide virtual node, sum pool, modulated by each node", paper=PAPER)
+def wide_mask_sum(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, ModulatedBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden), total=True)
+
+
+@register("wide-vn-bilinear-sum", title="wide virtual node, sum pool, weights made by each node", paper=PAPER)
+def wide_bilinear_sum(spec: MemorySpec) -> nn.Module:
+    return WideVirtualNode(spec, BilinearBroadcast(spec.channels, spec.slots * spec.channels, spec.hidden), total=True)
 
 
 @register("vn-independent", title="as many independent virtual nodes as slots", paper="Marcoccia 2026, control")

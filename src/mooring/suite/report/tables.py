@@ -12,8 +12,8 @@ from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# The preset of a sweep, which is drawn but not ranked.
-WIDTH = "width"
+# The presets of one wide state against many slots, with equal parameters or without: shown, but not ranked.
+WIDTH, WIDE = "width", "wide"
 # The module that others are compared with, and the bench record that holds their costs.
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
@@ -43,7 +43,7 @@ TRIED = (
 @table("leaderboard", task=LEADERBOARD)
 def leaderboard(records: Records, preset: str) -> Rows | None:
     """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
-    if preset == WIDTH:
+    if preset in (WIDTH, WIDE):
         return None
     counted = _at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
     census = _at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
@@ -75,7 +75,7 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
 def costs(records: Records, preset: str) -> Rows | None:
     """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
-    if bench is None or preset == WIDTH:
+    if bench is None or preset in (WIDTH, WIDE):
         return None
     measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
     shapes = list(dict.fromkeys(shape for shape, _ in measured))

@@ -13,13 +13,16 @@ from mooring.suite.two_radius.experiment import QUICK, TwoRadiusConfig, TwoRadiu
 
 @dataclass(frozen=True)
 class LeaderboardConfig(TwoRadiusConfig):
-    """As :class:`TwoRadiusConfig`, and when to give up.
+    """As :class:`TwoRadiusConfig`, the budget, and when to give up.
 
     Args:
+        equal_parameters: give every module the parameters of the anchored one; if not, each has what it needs at the
+            ``hidden_channels`` of the config.
         hopeless_after: epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
         hopeless_both: that value; twice chance in the presets.
     """
 
+    equal_parameters: bool = True
     hopeless_after: int | None = None
     hopeless_both: float = 0.0
 
@@ -35,13 +38,15 @@ SCREEN = (
 )
 # For sweeps over slots and identifiers: its runs are points of a figure and not rows of the leaderboard.
 WIDTH = SCREEN
+# One wide state against many slots with nothing in its way: no cap on parameters, wide hidden layers, every update.
+WIDE = SCREEN.but(equal_parameters=False, hidden_channels=128, hopeless_after=None)
 TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
-PRESETS = {"screen": SCREEN, "width": WIDTH, "tiny": TINY}
+PRESETS = {"screen": SCREEN, "width": WIDTH, "wide": WIDE, "tiny": TINY}
 
 
 @register_experiment
 class LeaderboardExperiment(TwoRadiusExperiment):
-    """Counted Two-Radius for every module of the zoo, each with the parameters of the anchored one.
+    """Counted Two-Radius for every module of the zoo, with equal parameters unless the config says otherwise.
 
     :func:`mooring.zoo.matched` says how budgets are made equal. A run ends when it is solved (a validation without a
     mistake) or hopeless (``hopeless_after`` epochs, and no validation with Both above ``hopeless_both``).
@@ -55,7 +60,7 @@ class LeaderboardExperiment(TwoRadiusExperiment):
     config: LeaderboardConfig
 
     def build_memory(self, spec: MemorySpec) -> nn.Module | None:
-        return zoo.matched(self.memory, spec)
+        return zoo.matched(self.memory, spec) if self.config.equal_parameters else zoo.build(self.memory, spec)
 
     def should_stop(self, history: list[dict[str, float]]) -> bool:
         after = self.config.hopeless_after
