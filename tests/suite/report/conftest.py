@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.records import Records, load
 from mooring.suite.report import Summary, build_report
 
 SLOTS, EPOCHS = 12, 23
@@ -29,6 +30,29 @@ def make_run() -> Callable[..., dict[str, Any]]:
         return run("two-radius", model, seed, "paper", {"label": label, "count": count, "both": both}) | changes
 
     return make
+
+
+@pytest.fixture
+def wide_runs(save: Callable[..., Path], make_run: Callable[..., dict[str, Any]]) -> Records:
+    """Six identifiers: slots solved at both seeds, a wide state at none, at the better of two rates."""
+    for model, rate, seed, both, epochs in [
+        ("anchored", 1e-3, 100, [0.1, 1.0], 40),
+        ("anchored", 3e-4, 100, [0.1, 0.2], 40),
+        ("anchored", 1e-3, 0, [0.5, 1.0], 40),
+        ("anchored", 1e-3, 1, [0.25, 0.5, 1.0], 40),
+        ("wide-vn-add", 1e-3, 100, [0.1], 40),
+        ("wide-vn-add", 3e-4, 100, [0.2], 40),
+        ("wide-vn-add", 3e-4, 0, [0.2] * 40, 40),
+        ("wide-vn-add", 3e-4, 1, [0.4] * 40, 40),
+        ("wide-vn-mlp", 1e-3, 100, [0.1], 40),
+        ("wide-vn-add", 1e-3, 0, [0.75] * 400, 400),
+    ]:
+        config = {"slots": 6, "channels": 8, "num_identifiers": 6, "learning_rate": rate}
+        config |= {"epochs": epochs, "steps_per_epoch": 50}
+        made = make_run(model, seed, 1.0, 1.0, both[-1], task="two-radius-leaderboard", preset="wide", config=config)
+        made["metrics"]["epochs"] = [{"epoch": epoch, "both": value} for epoch, value in enumerate(both)]
+        path = save(made, f"{model}-{rate}-{seed}-{epochs}.json")
+    return load([path.parent])
 
 
 @pytest.fixture(scope="session")

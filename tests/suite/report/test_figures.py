@@ -209,3 +209,12 @@ def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
     assert sorted(lines(both_panel)) == [([24], [10.0]), ([24, 48], [50.0, 100.0])]
     assert sorted(lines(label)) == [([24], [100.0]), ([24, 48], [100.0, 100.0])]
     assert draw("wide-vn", Records(())) is None
+
+
+def test_wide_states_are_drawn_over_their_updates_and_stay_where_they_were_solved(wide_runs: Records) -> None:
+    (panel,) = drawn("wide-states", wide_runs)
+    slots, wide = lines(panel)[:2]
+    assert slots[0] == wide[0] == [50 * (epoch + 1) for epoch in range(40)]
+    assert slots[1] == [37.5, 75.0, *[100.0] * 38]
+    assert wide[1] == pytest.approx([30.0] * 40)
+    assert draw("wide-states", Records(())) is None

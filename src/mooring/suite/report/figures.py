@@ -20,7 +20,7 @@ from mooring.suite.report.drawing import (
 )
 from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.report.registry import captions
-from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims
+from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims, wide_points
 from mooring.table import wrap
 
 # The runs at each total width, by number of identifiers and model.
@@ -37,6 +37,44 @@ def by_width(records: Records) -> list[Figure]:
         width = run.count("slots") * run.count("channels")
         points.setdefault(run.count("num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
     return [_by_width(points, metric) for metric in ("label", "both")] if points else []
+
+
+@figure("wide-states", task=LEADERBOARD)
+def by_updates(records: Records) -> list[Figure]:
+    """Both over the updates, mean over seeds, one pair of axes per number of identifiers; the shortest budget."""
+    points = wide_points(records)
+    sizes = sorted({point.identifiers for point in points})
+    if not sizes:
+        return []
+    inks = colours(point.group.model for point in points)
+    figure = Figure(figsize=(1.6 + 2.0 * len(sizes), 2.7))
+    row = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+    labels: list[tuple[float, str, str]] = []
+    for axes, size in zip(row, sizes, strict=True):
+        own = [point for point in points if point.identifiers == size]
+        least = min(point.updates for point in own)
+        labels = []
+        for point in own:
+            if point.updates == least:
+                labels.append(_learning(axes, point.group, least, inks[point.group.model]))
+        axes.set_title(f"n = {size}", pad=8)
+        axes.set_xlabel("updates")
+    row[0].set_ylim(-2, 103)
+    row[0].set_ylabel("Both (%)")
+    end_labels(row[-1], labels)
+    return [figure]
+
+
+def _learning(axes: Axes, item: Group, updates: int, ink: str) -> tuple[float, str, str]:
+    """Draw the mean over seeds; a run that was solved stays where it was."""
+    steps = item.first.count("steps_per_epoch")
+    curves = [[100 * row.number("both") for row in run.parts("metrics", "epochs")] for run in item.runs]
+    epochs = updates // steps
+    held = [line + line[-1:] * (epochs - len(line)) for line in curves]
+    means = [sum(values) / len(values) for values in zip(*held, strict=True)]
+    name = short(item.model, item.first)
+    curve(axes, [steps * (epoch + 1) for epoch in range(epochs)], means, name, ink, "-", lw=1.3)
+    return means[-1], name, ink
 
 
 def claim_labels(records: Records) -> list[dict[str, str]]:

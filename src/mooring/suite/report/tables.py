@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report.groups import Group, group, percent, show, title
+from mooring.suite.report.groups import Group, group, interval, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
 # The presets of one wide state against many slots, with equal parameters or without: shown, but not ranked.
 WIDTH, WIDE = "width", "wide"
+# Seeds from here on choose settings and are in no table.
+DEVELOPMENT = 100
 # The module that others are compared with, and the bench record that holds their costs.
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
@@ -106,6 +109,73 @@ def costs(records: Records, preset: str) -> Rows | None:
         Column("Rate"),
     )
     return Rows(columns, rows, machine=bench.find("machine"))
+
+
+@table("wide-states", task=LEADERBOARD)
+def wide_states(records: Records, preset: str) -> Rows | None:
+    """One wide state, read in several ways, against slots: by number of identifiers and updates, best first."""
+    points = wide_points(records) if preset == WIDE else []
+    if not points:
+        return None
+    rows = []
+    for point in points:
+        run, runs = point.group.first, point.group.runs
+        solved = [each for each in runs if each.number("metrics", "best", "both") == 1.0]
+        first = [len(each.parts("metrics", "epochs")) * each.count("steps_per_epoch") for each in solved]
+        rows.append(
+            (
+                str(point.identifiers),
+                f"{point.updates:,}",
+                title(run.model, run),
+                f"{run.whole('parameters', 'memory') / 1000:.0f}",
+                *(percent(point.group.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                f"{len(solved)} of {len(runs)}",
+                f"{sum(first) / len(first):,.0f}" if first else ABSENT,
+                f"{run.number('config', 'learning_rate'):g}",
+                str(point.tried),
+                str(len(runs)),
+            )
+        )
+    columns = (
+        Column("Identifiers"),
+        Column("Updates, at most"),
+        Column("Memory", left=True),
+        Column("Parameters, k"),
+        *(Column(name) for name in ("Label", "Count", "Both")),
+        Column("Solved"),
+        Column("after updates"),
+        Column("Rate"),
+        Column("Settings"),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows, interval=interval([point.group for point in points]))
+
+
+@dataclass(frozen=True)
+class WidePoint:
+    """One memory at one number of identifiers and updates, at the rate that was chosen at a development seed."""
+
+    identifiers: int
+    updates: int
+    group: Group
+    tried: int
+
+
+def wide_points(records: Records) -> list[WidePoint]:
+    """Points in the order of the table; a setting that was only tried at a development seed is counted, not shown."""
+    settings: dict[tuple[int, int, str], list[Group]] = {}
+    for item in group(records.runs(LEADERBOARD, WIDE)):
+        run = item.first
+        updates = int(run.number("config", "epochs")) * run.count("steps_per_epoch")
+        settings.setdefault((run.count("num_identifiers"), updates, item.model), []).append(item)
+    points = []
+    for (identifiers, updates, _), items in settings.items():
+        chosen = max(items, key=lambda item: len(item.runs))
+        runs = tuple(run for run in chosen.runs if run.seed < DEVELOPMENT)
+        if runs:
+            points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(items)))
+    order = {id(point): -point.group.estimate("metrics", "best", "both").mean for point in points}
+    return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
 
 
 @table("verify", record="verify")
