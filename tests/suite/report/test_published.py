@@ -48,6 +48,37 @@ def test_the_block_is_replaced_and_the_rest_kept(setting: tuple[Path, Path, Path
     assert refresh([document], [records]) == []
 
 
+def test_a_row_with_fewer_seeds_than_claimed_is_refused(
+    setting: tuple[Path, Path, Path], save: Save, make_run: Make
+) -> None:
+    document, _, records = setting
+    document.write_text(TEXT.replace("preset=paper", "preset=paper seeds=2"), encoding="utf-8")
+    with pytest.raises(RecordError, match=r"row 'VN' has 1 seeds where seeds=2 is claimed"):
+        refresh([document], [records])
+    save(make_run("vn", 1, 0.0833, 0.1667, 0.0139), "vn-1.json")
+    assert refresh([document], [records]) == [document]
+    save(make_run("mpnn", 0, 0.0833, 0.1667, 0.0139), "mpnn.json")
+    with pytest.raises(RecordError, match="row 'MPNN'"):
+        refresh([document], [records], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "claim", "message"),
+    [
+        ("two-radius preset=paper", "many", "seeds=many is no number of seeds"),
+        ("two-radius preset=paper", "0", "seeds=0 is no number of seeds"),
+        ("two-radius-diagnostics preset=paper", "2", "no column of seeds"),
+    ],
+)
+def test_a_claim_that_cannot_be_checked_is_refused(
+    name: str, claim: str, message: str, everything: Path, tmp_path: Path
+) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(TEXT.replace("two-radius preset=paper", f"{name} seeds={claim}"), encoding="utf-8")
+    with pytest.raises(RecordError, match=message):
+        refresh([document], [everything])
+
+
 def test_check_fails_when_stale_and_writes_nothing(setting: tuple[Path, Path, Path]) -> None:
     document, record, records = setting
     message = f"{document}: tables differ from the records. Run `mooring report --refresh`."

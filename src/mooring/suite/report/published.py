@@ -6,6 +6,8 @@ In a document a block between two comments is generated; everything else in the 
     ...
     <!-- mooring:end -->
 
+A table that is published with `seeds=5` is refused as soon as one of its rows has fewer.
+
 A record names the commit it was made at. One made with changes that were never committed, or that names no commit,
 cannot be made again, so it is refused unless `exceptions.txt` beside the records lists it with the reason. That list
 may only shrink: an entry whose record is gone or has become clean is refused too.
@@ -20,11 +22,14 @@ from pathlib import Path
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
 from mooring.suite.report.registry import build
+from mooring.table import Table
 
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")
 END = "<!-- mooring:end -->"
 EXCEPTIONS = "exceptions.txt"
 DIRTY = "-dirty"
+# The option of a block that no table sees: how many seeds each of its rows has at least.
+CLAIM = "seeds"
 
 
 class StaleError(ValueError):
@@ -74,12 +79,33 @@ def refreshed(text: str, records: Records, where: str) -> str:
         if end < 0:
             raise RecordError(f"{where}: block '{start[0]}' is never closed. Add '{END}' after it.")
         try:
-            table = build(start["name"], records, **_options(start["options"]))
+            options = _options(start["options"])
+            claimed = options.pop(CLAIM, None)
+            table = build(start["name"], records, **options)
+            if claimed is not None:
+                _check_seeds(table, start["name"], claimed)
         except ValueError as error:
             raise RecordError(f"{where}: {error}") from error
         pieces += [text[at : start.end()], "\n", table.to_markdown()]
         at = end
     return "".join([*pieces, text[at:]])
+
+
+def _check_seeds(table: Table, name: str, claimed: str) -> None:
+    """ValueError if a row has fewer seeds than the document claims for all of them."""
+    if not claimed.isdecimal() or claimed == "0":
+        raise ValueError(f"table '{name}': {CLAIM}={claimed} is no number of seeds. Write e.g. {CLAIM}=5.")
+    places = [place for place, column in enumerate(table.columns) if column.title == "Seeds"]
+    if not places:
+        raise ValueError(f"table '{name}': it has no column of seeds. Leave {CLAIM}={claimed} out.")
+    names = [place for place, column in enumerate(table.columns) if column.left]
+    for row in table.rows:
+        if row[places[0]].isdecimal() and int(row[places[0]]) < int(claimed):
+            which = ", ".join(row[place] for place in names[:2])
+            raise ValueError(
+                f"table '{name}': the row '{which}' has {row[places[0]]} seeds where {CLAIM}={claimed} is claimed. "
+                "Run it at more, or claim less."
+            )
 
 
 def refusals(results: Path) -> list[str]:
