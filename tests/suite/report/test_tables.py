@@ -291,3 +291,24 @@ def test_wide_states_are_shown_at_the_rate_a_development_seed_chose(wide_runs: R
         ("6", "2,000", "wide-vn-add", "30.0 ± 127.1", "0 of 2", "–", "0.0003", "2", "2"),
         ("6", "20,000", "wide-vn-add", "75.0", "0 of 1", "–", "0.001", "1", "1"),
     ]
+
+
+def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run: Make, save: Save) -> None:
+    both = {"moored": (0.5, 0.9), "gmt": (0.9, 0.4), "lse": (0.1, 0.12), "acam": (1.0, 1.0)}
+    for model, values in both.items():
+        for seed, value in enumerate(values):
+            made = make_run(model, seed, 1, 1, value, task="two-radius-leaderboard", preset="screen")
+            path = save(made, f"{model}-{seed}.json")
+    for model, errors in {"moored": (0.1, 0.11), "gmt": (0.2, 0.21), "lse": (0.3, 0.32)}.items():
+        for seed, error in enumerate(errors):
+            made = make_run(model, seed, 1, 1, 1, task="motifs-leaderboard", preset="tuned")
+            made["metrics"]["final"] = {f"{split}/log_mae": error for split in motifs.SPLITS}
+            made["metrics"]["best"]["log_mae"] = error
+            save(made, f"census-{model}-{seed}.json")
+    table = build("ranks", load([path.parent]))
+    # acam is on one board alone and takes no rank from the others.
+    assert table.rows == (
+        ("moored", "1.0", "1", *"111111", "7 of 7"),
+        ("gmt", "2.0", "2=", *"222222", "7 of 7"),
+        ("lse", "3.0", "3=", *"333333", "7 of 7"),
+    )

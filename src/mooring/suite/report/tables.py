@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
+from mooring.suite.motifs.tables import SPLITS, TUNED
+from mooring.suite.real.tables import METRICS, choose
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report.groups import Group, group, interval, percent, show, title
+from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
@@ -109,6 +113,96 @@ def costs(records: Records, preset: str) -> Rows | None:
         Column("Rate"),
     )
     return Rows(columns, rows, machine=bench.find("machine"))
+
+
+@dataclass(frozen=True)
+class Board:
+    """One column of the ranks: a score by seed of every module that was run there.
+
+    Args:
+        task, name: the board, and the column within it.
+        scores: by module, then by seed; a variant of a module is not its row.
+        more_is_better: whether the highest mean is first.
+    """
+
+    task: str
+    name: str
+    scores: dict[str, dict[int, float]]
+    more_is_better: bool = True
+
+    def places(self, models: Sequence[str]) -> dict[str, tuple[int, bool]]:
+        """The rank of each of these modules by its mean, and whether it cannot be told from the first of them."""
+        sign = -1 if self.more_is_better else 1
+        means = {name: sign * fmean(self.scores[name].values()) for name in models if name in self.scores}
+        first = min(means, key=lambda name: means[name], default="")
+        return {
+            name: (1 + sum(other < mean for other in means.values()), _level(self.scores[name], self.scores[first]))
+            for name, mean in means.items()
+        }
+
+
+def _level(one: dict[int, float], other: dict[int, float]) -> bool:
+    """Whether the paired interval of two modules includes zero; with one shared seed nothing can be said."""
+    return len(one.keys() & other.keys()) > 1 and not paired_difference(one, other).excludes_zero()
+
+
+def boards(records: Records) -> list[Board]:
+    """Every board of the zoo's modules, at the setting that was run at most seeds."""
+    both, f1 = ("metrics", "best", "both"), ("metrics", "final", "test/f1")
+    found = []
+    counted = _at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
+    found.append(Board("Two-Radius", "Both", {name: item.by_seed(*both) for name, item in counted.items()}))
+    census = _at_best_rates(group(records.runs(CENSUS, TUNED)), ("metrics", "best", "log_mae"), -1)
+    for split, name in SPLITS.items():
+        field = ("metrics", "final", f"{split}/log_mae")
+        found.append(
+            Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
+        )
+    links = _at_best_rates(group(records.runs("linksets", "full")), f1, 1)
+    for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
+        scores = {model: item.by_seed("metrics", "final", part) for model, item in links.items()}
+        found.append(Board("link sets", name, scores))
+    chosen = [item for item in choose(records.runs("molecules", "full")) if not item.group.variant]
+    for dataset in dict.fromkeys(item.dataset for item in chosen):
+        own = [item for item in chosen if item.dataset == dataset]
+        scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
+        found.append(Board("molecules", dataset, scores, more_is_better=METRICS[own[0].metric][2]))
+    return [board for board in found if board.scores]
+
+
+@table("ranks", task=LEADERBOARD)
+def ranks(records: Records) -> Rows | None:
+    """The rank of each module in each column of each board, and its mean rank; modules of more than one board."""
+    columns = boards(records)
+    tasks: dict[str, set[str]] = {}
+    for board in columns:
+        for model in board.scores:
+            tasks.setdefault(model, set()).add(board.task)
+    models = [model for model, found in tasks.items() if len(found) > 1]
+    if not models:
+        return None
+    places = [board.places(models) for board in columns]
+    ranked = {model: [found[model][0] for found in places if model in found] for model in models}
+    rows = [
+        (
+            title(model),
+            f"{fmean(ranked[model]):.1f}",
+            *(_place(*found[model]) if model in found else ABSENT for found in places),
+            f"{len(ranked[model])} of {len(columns)}",
+        )
+        for model in sorted(models, key=lambda model: (-len(tasks[model]), fmean(ranked[model])))
+    ]
+    heads = (
+        Column("Module", left=True),
+        Column("Mean rank"),
+        *(Column(board.name, group=board.task) for board in columns),
+        Column("Columns"),
+    )
+    return Rows(heads, rows)
+
+
+def _place(rank: int, level: bool) -> str:
+    return f"{rank}=" if level and rank > 1 else str(rank)
 
 
 @table("wide-states", task=LEADERBOARD)
