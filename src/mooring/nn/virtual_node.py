@@ -16,7 +16,7 @@ from mooring.nn.part import hide, readers, writers
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count
 
-Pool = Literal["mean", "sum", "max"]
+Pool = Literal["mean", "sum", "log_sum", "max"]
 POOLS = get_args(Pool)
 
 
@@ -34,7 +34,9 @@ class VirtualNode(nn.Module):
 
     Args:
         channels: width of the node features, in and out; -1 takes that of the first input.
-        pool: ``"mean"``; ``"sum"``, which counts, as OGB has it; ``"max"``.
+        pool: ``"mean"``; ``"sum"``, which counts, as OGB has it; ``"log_sum"``, the same on a logarithmic scale
+            (:math:`\operatorname{asinh}`, channel by channel), for graphs whose plain sum would drown everything after
+            it; ``"max"``.
         copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
             symmetry lemma), so they add nothing; kept to show it.
         scale: the paper's :math:`\epsilon`.
@@ -109,6 +111,8 @@ class VirtualNode(nn.Module):
             pooled = mean.content
         elif self.pool == "sum":
             pooled = mean.total
+        elif self.pool == "log_sum":
+            pooled = mean.total.asinh()
         else:
             pooled = pooled_max(x, plan.batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
         pooled = pooled.view(num_graphs, 1, self.channels).to(self.state.dtype)
