@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import strategies as st
@@ -143,3 +146,21 @@ def run_script(script: Path, *arguments: str, timeout: float = 300) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def digest(*values: Any) -> str:
+    """A short name of data: types, shapes and numbers; floats to nine decimals, as machines differ in the last ones."""
+    found = hashlib.sha256()
+    for value in values:
+        if dataclasses.is_dataclass(value):
+            found.update(digest(*(getattr(value, item.name) for item in dataclasses.fields(value))).encode())
+        elif isinstance(value, Mapping):
+            found.update(digest(*value.keys(), *value.values()).encode())
+        elif isinstance(value, np.ndarray | Tensor):
+            array = np.asarray(value)
+            found.update(f"{array.dtype}{array.shape}".encode())
+            # Adding zero makes a zero of either sign the same one.
+            found.update((array.round(9) + 0.0 if array.dtype.kind == "f" else np.ascontiguousarray(array)).tobytes())
+        else:
+            found.update(repr(value).encode())
+    return found.hexdigest()[:16]
