@@ -11,6 +11,7 @@ from torch_geometric.nn import GCNConv
 
 from mooring import nn as mnn
 from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.nn.virtual_node import POOLS
 from mooring.ops import SlotState
 from support import assert_close
 
@@ -280,7 +281,7 @@ def test_graph_ids_may_be_int32(module: str) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
+@pytest.mark.parametrize("pool", POOLS)
 def test_every_pool_takes_int32(pool: Any) -> None:
     module = VirtualNode(CHANNELS, pool=pool)
     assert torch.equal(module(X, IDS.int(), sources=IDS == 1), module(X, IDS, sources=IDS == 1))

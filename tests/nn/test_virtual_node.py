@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.nn import VirtualNode
-from mooring.nn.virtual_node import pooled_max, pooled_mean
+from mooring.nn.virtual_node import POOLS, pooled_max, pooled_mean
 from support import Ragged, assert_close, assert_finite, ragged
 
 from modules import CHANNELS, build  # isort: skip
@@ -37,6 +37,19 @@ def test_the_state_is_the_papers() -> None:
     assert_close(out, x + 0.2 * module.lin_out(hidden))
 
 
+def test_the_logarithm_of_a_sum_keeps_the_state_of_a_large_graph_in_range() -> None:
+    """``asinh`` of the sum, which still counts; the plain sum, the control, grows with the graph."""
+    module, x = VirtualNode(CHANNELS, "log_sum").double(), torch.rand(7, CHANNELS, dtype=torch.float64)
+    _, memory = module(x, return_state=True)
+    assert_close(memory.slots[0], module.state + module.update(module.state + x.sum(dim=0).asinh()))
+    plain = VirtualNode(CHANNELS, "sum").double()
+    plain.load_state_dict(module.state_dict())
+    copies = x.repeat(10_000, 1)
+    large, larger = (one(copies, return_state=True)[1].slots.detach() for one in (module, plain))
+    assert float((large - memory.slots.detach()).abs().max()) > 0.01
+    assert float(large.abs().max()) < 10 < float(larger.abs().max())
+
+
 def test_clones_stay_equal_after_training() -> None:
     """The symmetry lemma: one initial state and shared updates leave nothing to tell copies apart."""
     module = VirtualNode(CHANNELS, copies=3).double()
@@ -60,7 +73,7 @@ def test_clones_that_start_apart_do_not_stay_equal() -> None:
     assert not torch.allclose(memory.slots[:, 2], memory.slots[:, 0])
 
 
-@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
+@pytest.mark.parametrize("pool", POOLS)
 def test_empty_graphs_and_masked_weights(pool: str) -> None:
     module = VirtualNode(CHANNELS, pool=pool)  # type: ignore[arg-type]
     x = torch.randn(5, CHANNELS, requires_grad=True)
@@ -72,7 +85,7 @@ def test_empty_graphs_and_masked_weights(pool: str) -> None:
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_unknown_pool() -> None:
-    with pytest.raises(ValueError, match=r"^VirtualNode: pool is 'median' but 'mean', 'sum' or 'max' was expected\.$"):
+    with pytest.raises(ValueError, match=r"^VirtualNode: pool is 'median' .* 'log_sum' or 'max' was expected\.$"):
         VirtualNode(CHANNELS, pool="median")  # type: ignore[arg-type]
 
 

@@ -19,7 +19,8 @@ BLIND = {
     *("transformer", "performer"),
 }
 COUNT = {
-    *("vn-sum", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum"),
+    *("vn-sum", "vn-log-sum", "wide-vn-film-sum", "wide-vn-mlp-sum"),
+    *("wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum"),
     *("anchored", "anchored-global-film", "anchored-raw", "moored", "shared-anchor", "lse"),
     # Tokens in the softmax are anchors that nobody reads, yet the content is drawn towards them as nodes get fewer.
     *("registers", "sink"),

@@ -18,6 +18,7 @@ EXPECTED = [
     "vn",
     "vn-joint",
     "vn-sum",
+    "vn-log-sum",
     "vn-max",
     "vn-clones",
     "cross-attn",

@@ -7,7 +7,7 @@ from torch import nn
 from mooring.nn import MemorySpec, SlotVirtualNode, VirtualNode
 from mooring.zoo.registry import register
 
-PAPER, GILMER = "Marcoccia 2026", "Gilmer et al. 2017"
+PAPER, GILMER, OURS = "Marcoccia 2026", "Gilmer et al. 2017", "Mooring 2026"
 
 
 @register("none", title="no global module", paper=GILMER, label="No memory")
@@ -28,6 +28,11 @@ def joint(spec: MemorySpec) -> nn.Module:
 @register("vn-sum", title="virtual node, sum pool as in OGB, joint MLP", paper="Hu et al. 2020", label="VN, sum")
 def total(spec: MemorySpec) -> nn.Module:
     return VirtualNode(spec.channels, "sum")
+
+
+@register("vn-log-sum", title="virtual node, logarithm of a sum, joint MLP", paper=OURS, label="VN, log of a sum")
+def log_total(spec: MemorySpec) -> nn.Module:
+    return VirtualNode(spec.channels, "log_sum")
 
 
 @register("vn-max", title="virtual node, max pool, joint MLP", paper=GILMER, label="VN, max")
@@ -68,7 +73,7 @@ def anchored_raw(spec: MemorySpec) -> nn.Module:
 @register(
     "moored",
     title="Anchored VN whose slots compete, with a linear path for counts",
-    paper="Mooring 2026",
+    paper=OURS,
     label="Moored VN",
 )
 def moored(spec: MemorySpec) -> nn.Module:

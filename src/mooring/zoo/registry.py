@@ -29,7 +29,7 @@ Built = TypeVar("Built", bound=Builder)
 # first asked for.
 FILES = {
     "baselines": (
-        *("none", "vn", "vn-joint", "vn-sum", "vn-max", "vn-clones"),
+        *("none", "vn", "vn-joint", "vn-sum", "vn-log-sum", "vn-max", "vn-clones"),
         *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
     ),
     "wide": (

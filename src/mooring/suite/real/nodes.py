@@ -77,7 +77,7 @@ class NodeExperiment(RealExperiment):
     }
     # Dense attention over ten thousand nodes has a hundred million weights per head and layer; Performer is linear.
     models: ClassVar[tuple[str, ...]] = (
-        *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "cross-attn", "anchored", "moored", "lse", "gmt"),
+        *("none", "ogb-vn-mean", "ogb-vn", "vn-sum", "vn-log-sum", "cross-attn", "anchored", "moored", "lse", "gmt"),
         *("performer", "exphormer"),
     )
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("roc_auc", "max")
