@@ -106,15 +106,19 @@ class KeepsGradient(distributed._SumOverRanks):
         return grads[0], None
 
 
-def step(case: Case, dtype: torch.dtype, how: str = "alone", rank: int | None = None) -> dict[str, Tensor]:
+def step(
+    case: Case, dtype: torch.dtype, how: str = "alone", rank: int | None = None, order: Tensor | None = None
+) -> dict[str, Tensor]:
     """Forward and backward of one process's part (of everything, without a rank): output, state and all gradients.
 
-    ``how`` is alone, merged, ddp, or one of the wrong ways: averaged, one-sided.
+    ``how`` is alone, merged, ddp, or one of the wrong ways: averaged, one-sided. With an ``order`` the nodes of one
+    process are laid out so; what it returns of nodes is in that order too.
     """
     merges: dict[str, Merge | None] = {"alone": None, "averaged": average_contents}
     module: nn.Module = case.build(dtype, merges.get(how, all_merge))
     names = [name for name, _ in module.named_parameters()]
-    mine = slice(None) if rank is None else case.owner() == rank
+    everything = slice(None) if order is None else order
+    mine = everything if rank is None else case.owner() == rank
     inputs = {name: tensor[mine] for name, tensor in case.inputs(dtype).items()}
     x, slope = inputs.pop("x").requires_grad_(), inputs.pop("slope")
     if how == "ddp":
