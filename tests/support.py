@@ -149,18 +149,22 @@ def run_script(script: Path, *arguments: str, timeout: float = 300) -> str:
 
 
 def digest(*values: Any) -> str:
-    """A short name of data: types, shapes and numbers; floats to nine decimals, as machines differ in the last ones."""
+    """A short name of data: types, shapes and numbers; floats to six decimals, as machines differ in the last ones."""
     found = hashlib.sha256()
     for value in values:
         if dataclasses.is_dataclass(value):
             found.update(digest(*(getattr(value, item.name) for item in dataclasses.fields(value))).encode())
+        elif isinstance(value, torch.Generator):
+            found.update(digest(value.get_state()).encode())
+        elif isinstance(value, tuple | list):
+            found.update(digest(*value).encode())
         elif isinstance(value, Mapping):
             found.update(digest(*value.keys(), *value.values()).encode())
         elif isinstance(value, np.ndarray | Tensor):
-            array = np.asarray(value)
+            array = np.asarray(value.detach() if isinstance(value, Tensor) else value)
             found.update(f"{array.dtype}{array.shape}".encode())
             # Adding zero makes a zero of either sign the same one.
-            found.update((array.round(9) + 0.0 if array.dtype.kind == "f" else np.ascontiguousarray(array)).tobytes())
+            found.update((array.round(6) + 0.0 if array.dtype.kind == "f" else np.ascontiguousarray(array)).tobytes())
         else:
             found.update(repr(value).encode())
     return found.hexdigest()[:16]

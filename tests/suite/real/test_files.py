@@ -134,6 +134,20 @@ def test_arrays_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: 
         read_graphs(packed({**graph_arrays(generated_graphs(5)), **change}), "esol")
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"node_labels": np.zeros(3)}, "minesweeper.*the array 'node_labels' does not fit 'node_features'"),
+        ({"edges": np.array([[0, 99]])}, "minesweeper.*the array 'edges' does not fit 'node_features'"),
+        ({"val_masks": np.zeros((3, 4), bool)}, "minesweeper.*the array 'valid mask' does not fit 'node_features'"),
+        ({"test_masks": np.zeros((3, 20))}, "minesweeper.*the array 'test mask' does not fit 'node_features'"),
+    ],
+)
+def test_arrays_of_one_graph_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: str) -> None:
+    with pytest.raises(MissingData, match=words):
+        read_nodes(packed({**node_arrays(generated_nodes(20)), **change}), "minesweeper")
+
+
 def test_an_edge_out_of_its_graph_is_named() -> None:
     arrays = graph_arrays(generated_graphs(5))
     arrays["edge"] = arrays["edge"].copy()

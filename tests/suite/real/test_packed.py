@@ -15,6 +15,7 @@ from mooring.suite.real.data import MissingData, collate, generated_graphs, gene
 from mooring.suite.real.data.encodings import encoded
 from mooring.suite.real.data.files import load_graphs, load_nodes
 from mooring.suite.real.data.online import fetch, from_graphs, from_nodes
+from mooring.suite.real.data.packed import GraphSet
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 
@@ -64,6 +65,15 @@ def test_encodings_are_those_of_pyg_for_each_graph(encoding: str) -> None:
             there = min(6, len(own) - 1)
             assert torch.allclose((own.T @ own)[:there, :there], torch.eye(there), atol=1e-4)
             assert not bool(own[:, there:].any())
+
+
+def test_atoms_without_a_bond_have_no_encoding() -> None:
+    start, bonds = np.array([0, 2, 4]), np.array([0, 0, 1])
+    features = np.zeros((4, 9), np.uint8), np.array([[0, 1]], np.uint16), np.zeros((1, 3), np.uint8)
+    graphs = encoded(GraphSet("pairs", *features, start, bonds, np.zeros((2, 1), np.float32), {}), "laplacian", 4)
+    assert graphs.pe is not None
+    assert not graphs.pe[:2].any()
+    assert graphs.pe[2:].any()
 
 
 def test_pyg_graphs_and_back() -> None:

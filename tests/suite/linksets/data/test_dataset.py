@@ -46,9 +46,10 @@ def test_a_status_that_is_not_optimal_shows() -> None:
 
 
 def test_second_call_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOORING_CACHE", str(tmp_path))
+    folder = tmp_path / "not" / "there"
+    monkeypatch.setenv("MOORING_CACHE", str(folder))
     first = cached(SMALL, "test", 3, seed=0)
-    (path,) = (tmp_path / "linksets").glob("*.npz")
+    (path,) = (folder / "linksets").glob("*.npz")
 
     def refuse(*arguments: object, **options: object) -> LinkDataset:
         raise AssertionError("generated again")

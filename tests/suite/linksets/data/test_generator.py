@@ -173,6 +173,13 @@ def test_ties_would_be_seen() -> None:
     assert first.sum() == second.sum() == 1
 
 
+def test_a_problem_without_an_answer_is_told_apart_from_an_empty_one() -> None:
+    nothing = (2, np.zeros((2, 0), np.int32), np.zeros((2, 0), np.uint8), np.zeros(0, np.int64), SMALL)
+    assert solve(*nothing)[1] == STATUS_OPTIMAL
+    with pytest.raises(RuntimeError, match="CP-SAT ended with INFEASIBLE on 2 nodes and 0 pairs"):
+        solve(*nothing, excluded=np.zeros(0, np.bool_))
+
+
 def test_missing_solver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.raises(ImportError, match=r"pip install 'mooring\[links\]'"):

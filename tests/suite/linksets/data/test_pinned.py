@@ -8,10 +8,10 @@ from support import digest
 
 SETTINGS = LinkSettings(larger_nodes=(65, 70))
 GRAPHS = {
-    "train": "d60b7dc08e85709f",
-    "validation": "e699c007abf45cee",
-    "test": "be996be88407f517",
-    "larger": "1e05ae90fba51f7d",
+    "train": "a9121042357ffc3e",
+    "validation": "16d8abc62307bc3c",
+    "test": "acbc3f5120105871",
+    "larger": "cb2c848d55ee8712",
 }
 
 

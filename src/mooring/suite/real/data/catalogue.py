@@ -48,11 +48,6 @@ class Source:
     bonds: tuple[int, ...] = ()
     features: int = 0
 
-    @property
-    def classifies(self) -> bool:
-        """Whether targets are 0 or 1."""
-        return self.metric in RISING
-
 
 def _molecules(name: str, title: str, sha256: str, metric: Metric, train: int) -> Source:
     return Source(
