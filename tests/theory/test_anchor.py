@@ -5,9 +5,13 @@ import torch
 
 from mooring.ops import SlotState, log_odds, write
 from mooring.theory.anchor import (
+    Segment,
     Stack,
     check_float32,
+    check_segment,
     dedicated_coordinate,
+    equal_anchor,
+    multiplicity,
     naive_log_odds,
     normalised,
     with_anchor,
@@ -55,3 +59,10 @@ def test_masses_are_drawn_from_the_smallest_to_the_largest() -> None:
 def test_dedicated_coordinate_is_left_to_the_anchor() -> None:
     value = torch.ones(3, 5, dtype=torch.float64)
     assert dedicated_coordinate(value).tolist() == [[0, 1, 1, 1, 1]] * 3
+
+
+def test_an_anchor_of_the_nodes_own_value_is_found_out_by_the_first_instance() -> None:
+    same = Segment(equal_anchor, multiplicity)
+    evidence = check_segment(same, 5, torch.Generator().manual_seed(0))
+    assert not evidence.passed
+    assert evidence.instances == 401
