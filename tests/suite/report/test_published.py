@@ -81,7 +81,7 @@ def test_a_claim_that_cannot_be_checked_is_refused(
 
 def test_check_fails_when_stale_and_writes_nothing(setting: tuple[Path, Path, Path]) -> None:
     document, record, records = setting
-    message = f"{document}: tables differ from the records. Run `mooring report --refresh`."
+    message = f"{document}: tables or figures differ from the records. Run `mooring report --refresh`."
     with pytest.raises(StaleError) as caught:
         refresh([document], [records], check=True)
     assert str(caught.value) == message
@@ -224,3 +224,35 @@ def test_every_record_that_the_command_writes_names_its_commit(tmp_path: Path, m
     assert written["versions"]["torch"] == "2"
     assert "python" in written["versions"]
     assert refusals(tmp_path / "records") == []
+
+
+PICTURE = "# Title\n\n<!-- mooring:figure capacity{} -->\n![What it shows](img/capacity.svg)\n"
+
+
+def test_the_figure_a_document_names_is_drawn_and_kept_fresh(everything: Path, tmp_path: Path) -> None:
+    document, drawing = tmp_path / "page.md", tmp_path / "img" / "capacity.svg"
+    document.write_text(PICTURE.format(""), encoding="utf-8")
+    drawing.parent.mkdir()
+    with pytest.raises(StaleError, match=r"capacity\.svg: tables or figures differ"):
+        refresh([document], [everything], check=True)
+    assert refresh([document], [everything]) == [drawing]
+    assert refresh([document], [everything], check=True) == []
+    drawing.write_bytes(drawing.read_bytes()[:-9])
+    with pytest.raises(StaleError):
+        refresh([document], [everything], check=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (" panel=9", "panel=9, but it has 1"),
+        (" panel=0", "panel=0"),
+        (" panel=x", "panel=x"),
+        (" size", "not an option"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused(options: str, message: str, everything: Path, tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(PICTURE.format(options), encoding="utf-8")
+    with pytest.raises(RecordError, match=message):
+        refresh([document], [everything])

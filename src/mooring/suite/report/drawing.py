@@ -104,12 +104,16 @@ class Picture:
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
         """The panels as files of their own, on white."""
         written = []
-        for part, panel in enumerate(self.panels):
+        for part in range(len(self.panels)):
             number = f"-{part + 1}" if len(self.panels) > 1 else ""
             path = folder / f"{self.slug}{number}.{suffix}"
-            write_atomic(path, _bytes(panel, suffix, facecolor="white"))
+            write_atomic(path, self.drawn(part, suffix))
             written.append(path)
         return written
+
+    def drawn(self, part: int, suffix: str = "svg") -> bytes:
+        """One panel as the content of a file, on white."""
+        return _bytes(self.panels[part], suffix, facecolor="white")
 
 
 class Panels:

@@ -6,6 +6,11 @@ In a document a block between two comments is generated; everything else in the 
     ...
     <!-- mooring:end -->
 
+and so is the picture after a comment that names a figure, one of its panels if it has several:
+
+    <!-- mooring:figure capacity panel=1 -->
+    ![What it shows](img/capacity.svg)
+
 A table that is published with `seeds=5` is refused as soon as one of its rows has fewer.
 
 A record names the commit it was made at. One made with changes that were never committed, or that names no commit,
@@ -21,9 +26,12 @@ from pathlib import Path
 
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.registry import build
+from mooring.suite.report.registry import build, find
 from mooring.table import Table
 
+PICTURE = re.compile(
+    r"<!--\s*mooring:figure\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->\s*!\[[^\]]*\]\((?P<file>[^)\s]+\.svg)\)"
+)
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")
 END = "<!-- mooring:end -->"
 EXCEPTIONS = "exceptions.txt"
@@ -48,18 +56,39 @@ def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False)
         the files that were written.
     """
     texts = {path: path.read_text(encoding="utf-8") for path in files}
-    if not any(START.search(text) for text in texts.values()):
+    if not any(START.search(text) or PICTURE.search(text) for text in texts.values()):
         return []
     records = load(sources)
-    fresh = {path: refreshed(text, records, str(path)) for path, text in texts.items()}
-    stale = [path for path in texts if fresh[path] != texts[path]]
+    fresh: dict[Path, bytes] = {}
+    for path, text in texts.items():
+        fresh[path] = refreshed(text, records, str(path)).encode()
+        fresh |= pictures(text, records, path)
+    stale = [path for path, content in fresh.items() if not path.exists() or path.read_bytes() != content]
     if check and stale:
         raise StaleError(
-            f"{', '.join(map(str, stale))}: tables differ from the records. Run `mooring report --refresh`."
+            f"{', '.join(map(str, stale))}: tables or figures differ from the records. Run `mooring report --refresh`."
         )
     for path in stale:
         write_atomic(path, fresh[path])
     return stale
+
+
+def pictures(text: str, records: Records, document: Path) -> dict[Path, bytes]:
+    """The drawings that a document names, by the file that each belongs in."""
+    found = {}
+    for match in PICTURE.finditer(text):
+        try:
+            options = _options(match["options"])
+            panel = options.pop("panel", "1")
+            picture = find("figure", match["name"]).make(records, options)
+            if picture is None or isinstance(picture, Table):
+                raise ValueError(f"figure '{match['name']}': the records hold nothing for it.")
+            if not panel.isdecimal() or not 1 <= int(panel) <= len(picture.panels):
+                raise ValueError(f"figure '{match['name']}': panel={panel}, but it has {len(picture.panels)}.")
+        except ValueError as error:
+            raise RecordError(f"{document}: {error}") from error
+        found[document.parent / match["file"]] = picture.drawn(int(panel) - 1)
+    return found
 
 
 def refreshed(text: str, records: Records, where: str) -> str:
