@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from mooring.nn import SlotVirtualNode
-from mooring.theory import HandSetMemory
+from mooring.theory import HandSetMemory, select
 from mooring.theory.construction import Partition
-from mooring.theory.handset import COUNT_SIZES
+from mooring.theory.handset import COUNT_SIZES, check_labels
 from mooring.theory.instances import Instances, sampled_counted
 
 
@@ -55,3 +55,9 @@ def test_an_address_may_be_wider_than_what_is_stored() -> None:
 def test_counts_are_checked_with_one_slot_with_one_per_identifier_and_with_even_and_uneven_groups() -> None:
     kinds = [(slots == 1, slots == n, n % slots == 0) for n, slots in COUNT_SIZES]
     assert {(True, False, True), (False, True, True), (False, False, True), (False, False, False)} == {*kinds}
+
+
+def test_the_margin_is_what_is_left_of_one_half() -> None:
+    evidence = check_labels(select(["thm:upper.module"])[0].subject, 2, torch.Generator().manual_seed(0))
+    assert evidence.passed
+    assert 0.49 < evidence.margin < 0.5
