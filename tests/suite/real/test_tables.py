@@ -50,6 +50,20 @@ def records(tmp_path: Path) -> Any:
     return load([tmp_path])
 
 
+def test_one_change_at_a_time_is_paired_with_the_usual_memory(tmp_path: Path) -> None:
+    for seed, (none, usual, changed) in enumerate([(1.0, 0.90, 0.95), (1.2, 1.08, 1.15), (1.1, 1.01, 1.04)]):
+        save(tmp_path / "a", "none", seed, none, 1.0, title="No memory", heads=4)
+        save(tmp_path / "a", "anchored", seed, usual, 0.8, title="Anchored", heads=4)
+        save(tmp_path / "b", "anchored", seed, changed, 0.8, title="Anchored", heads=1)
+    table = build("choosing", load([tmp_path]), preset="full")
+    better = {row[1]: row[3:5] for row in table.rows}
+    assert better == {
+        "No memory": ("-0.103 ± 0.038", "–"),
+        "Anchored, as it is": ("–", "+0.103 ± 0.038"),
+        "heads 1": ("-0.050 ± 0.050", "+0.053 ± 0.014"),
+    }
+
+
 def test_rows_have_paired_gains_times_and_numbers_of_settings(records: Any) -> None:
     table = build("molecules", records, preset="full")
     names = [column.title for column in table.columns]

@@ -153,6 +153,42 @@ def by_readout(records: Records, task: str, preset: str) -> Rows | None:
     return Rows(columns, cells, interval=interval(groups))
 
 
+@table("choosing", task="molecules")
+def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | None:
+    """What one change of a memory does, paired over seeds with the same memory as the preset has it."""
+    found = choose(records.runs("molecules", preset))
+    bases = {item.dataset: item for item in found if item.group.model == usual and not item.group.variant}
+    cells = []
+    for item in found:
+        base = bases.get(item.dataset)
+        if base is None:
+            continue
+        _, scale, _ = METRICS[item.metric]
+        digits = 1 if scale == 100 else 3
+        name = item.group.variant if item.group.model == usual else item.group.title
+        cells.append(
+            (
+                item.dataset,
+                name or f"{item.group.title}, as it is",
+                show(item.test, scale, digits),
+                _gain(item, base, scale, digits),
+                _gain(item, _reference(item, found), scale, digits),
+                f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
+                str(len(item.group.runs)),
+            )
+        )
+    columns = (
+        Column("Set", left=True),
+        Column("Change", left=True),
+        Column("Test"),
+        Column("Better than the usual"),
+        Column("Better than no memory"),
+        Column("Parameters, k"),
+        Column("Seeds"),
+    )
+    return Rows(columns, cells, interval=interval([item.group for item in found])) if cells else None
+
+
 def _reference(item: Chosen, found: Sequence[Chosen]) -> Chosen | None:
     """No memory on the same set, with the same options where that was run."""
     without = [one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE]
