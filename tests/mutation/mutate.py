@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
@@ -241,6 +242,19 @@ def commit() -> str:
     return subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def join(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One record of several whose packages were run apart; they must be of one commit and seed."""
+    for field in ("seed", "git_commit"):
+        if len({record[field] for record in records}) > 1:
+            sys.exit(f"mutate: the records differ in {field}. Join those of one run.")
+    joined: dict[str, Any] = dict(records[0])
+    for record in records[1:]:
+        for field in ("sample", "planned", "killed", "equivalent", "survivors"):
+            joined[field] = joined[field] + record[field]
+    joined["share_killed"] = round(joined["killed"] / (joined["killed"] + len(joined["survivors"])), 4)
+    return joined
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=300, help="how many mutants, shared equally by the packages")
@@ -249,8 +263,13 @@ def main() -> None:
     parser.add_argument("--stages", type=int, default=3, help="how many of a file's three groups of tests to run")
     parser.add_argument("--again", action="store_true", help="run the survivors of the record only, and update it")
     parser.add_argument("--resume", action="store_true", help="go on where a stopped run of this code and seed was")
+    parser.add_argument("--join", nargs="+", type=Path, help="records of single packages, run apart: make one of them")
     parser.add_argument("--out", type=Path, default=ROOT / "results/reliability/mutation.json")
     options = parser.parse_args()
+    if options.join:
+        joined = join([json.loads(path.read_text()) for path in options.join])
+        options.out.write_text(json.dumps(joined, indent=1, ensure_ascii=False) + "\n")
+        return
 
     record = {"schema": 1, "kind": "mutation", "seed": options.seed, "sample": 0, "killed": 0, "share_killed": 1.0}
     record |= {"git_commit": commit(), "equivalent": [], "survivors": []}

@@ -85,3 +85,25 @@ def test_a_mutant_that_hangs_is_noticed(project):
     file = project / "src/mooring/ops/add.py"
     hanging = mutate.Mutant("src/mooring/ops/add.py", 1, "while True:\n    pass\n", file.read_text())
     assert not mutate.survives(project, hanging, depth=2, limit=1.0)
+
+
+def test_records_of_packages_run_apart_become_one():
+    one = {
+        "seed": 3,
+        "git_commit": "abc",
+        "sample": 5,
+        "planned": 4,
+        "killed": 3,
+        "equivalent": [{}],
+        "survivors": [{}],
+    }
+    other = {**one, "sample": 7, "planned": 7, "killed": 7, "equivalent": [], "survivors": []}
+    joined = mutate.join([one, other])
+    assert {name: joined[name] for name in ("sample", "planned", "killed", "share_killed")} == {
+        "sample": 12,
+        "planned": 11,
+        "killed": 10,
+        "share_killed": 0.9091,
+    }
+    with pytest.raises(SystemExit, match="differ in seed"):
+        mutate.join([one, {**other, "seed": 4}])

@@ -7,7 +7,8 @@ import sys
 import pytest
 import torch
 
-from mooring.nn import SlotVirtualNode
+from mooring import ops
+from mooring.nn import SlotVirtualNode, SlotWrite
 from support import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -40,3 +41,21 @@ def test_a_gpu_gets_few_launches_whatever_the_sizes(counted: dict[tuple[str, str
 def test_a_batch_of_molecules_takes_few_calls(counted: dict[tuple[str, str], dict[str, int]]) -> None:
     assert counted["64 molecules", "CPU"]["calls"] <= 111
     assert counted["64 molecules", "CPU"]["launches"] <= 46
+
+
+def test_a_log_weight_is_looked_at_once_by_the_op_and_not_by_the_module() -> None:
+    batch = batches()["64 molecules"]
+    plan, x, weight = ops.plan(batch), torch.randn(len(batch), WIDTH), torch.zeros(len(batch))
+    write, query = SlotWrite(WIDTH, SLOTS), torch.randn(SLOTS, 4, WIDTH)
+    rows = x.unsqueeze(1)
+    reads = []
+    for call in (
+        lambda: write(x, plan, log_weight=weight),
+        lambda: ops.write(query, rows, rows, plan, log_weight=weight),
+    ):
+        call()
+        counter = Counter()
+        with counter.listening():
+            call()
+        reads.append(counter.reads)
+    assert reads[0] == reads[1] > 0

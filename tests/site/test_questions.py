@@ -12,7 +12,7 @@ import pytest
 # The question; the page and the place on it; words that the answer has there.
 QUESTIONS = {
     "How do I install it into my own project?": ("index.html#install", "pip install"),
-    "How many slots for molecules?": ("choosing.html", "molecules"),
+    "How many slots for molecules?": ("choosing.html#choosing-slots-heads-place", "molecules"),
     "Does it run on a GPU?": ("devices.html#devices", "Nothing has been run on a GPU"),
     "How do I read the attention?": ("tutorials/looking-inside.html#read-the-weights-yourself", "write_weights"),
     "What do I put in place of GPSConv?": ("how-to/migrate.html#from-gpsconv", "SlotConv"),
