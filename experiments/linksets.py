@@ -4,7 +4,7 @@ from recipe import RESULTS, main
 
 from mooring.suite.train import RunRequest
 
-MODELS = ("anchored", "cross-attn", "vn-sum", "vn", "none")
+MODELS = ("moored", "anchored", "cross-attn", "vn-sum", "vn", "none")
 
 
 def requests(seeds: list[int]) -> list[RunRequest]:

@@ -42,7 +42,7 @@ def test_a_shared_anchor_is_a_private_one_that_is_equal_everywhere() -> None:
     assert_close(memories[0].anchor_weight, memories[1].anchor_weight)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["anchored", "moored", "anchored-raw", "anchored-global-film", "shared-anchor"])
+@pytest.mark.parametrize("name", ["anchored", "anchored-raw", "anchored-global-film", "shared-anchor"])
 def test_anchors_start_where_the_task_asks(name: str) -> None:
     update = build(name, replace(SPEC, anchor_init=2.5)).update
     assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
@@ -51,6 +51,11 @@ def test_anchors_start_where_the_task_asks(name: str) -> None:
             parameter.zero_()
     update.reset_parameters()  # type: ignore[operator,union-attr]
     assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
+
+
+def test_the_anchors_of_competing_slots_start_at_one_node_whatever_the_task_asks() -> None:
+    update = build("moored", replace(SPEC, anchor_init=2.5)).update
+    assert not bool(update.anchor_logit.any())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from mooring.nn import MemorySpec, SlotVirtualNode, VirtualNode
@@ -79,4 +81,6 @@ def anchored_raw(spec: MemorySpec) -> nn.Module:
 def moored(spec: MemorySpec) -> nn.Module:
     # Masses are soft counts here: with a linear map, log(1 + mass) stays right beyond the counts it was trained on.
     integrate = "linear_film" if spec.integrate == "film" else spec.integrate
-    return SlotVirtualNode.from_spec(spec, competition=True, mass="softplus", mass_map="linear", integrate=integrate)
+    # The unit of a soft count is one node, and its logarithm zero, however many nodes there are.
+    counts: dict[str, Any] = {"mass": "softplus", "mass_map": "linear", "anchor_init": 0.0}
+    return SlotVirtualNode.from_spec(spec, competition=True, integrate=integrate, **counts)

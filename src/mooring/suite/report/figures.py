@@ -41,28 +41,20 @@ def by_width(records: Records) -> list[Figure]:
 
 @figure("wide-states", task=LEADERBOARD)
 def by_updates(records: Records) -> list[Figure]:
-    """Both over the updates, mean over seeds, one pair of axes per number of identifiers; the shortest budget."""
+    """Both over the updates, mean over seeds, one panel per number of identifiers; the shortest budget."""
     points = wide_points(records)
-    sizes = sorted({point.identifiers for point in points})
-    if not sizes:
-        return []
     inks = colours(point.group.model for point in points)
-    figure = Figure(figsize=(1.6 + 2.0 * len(sizes), 2.7))
-    row = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    labels: list[tuple[float, str, str]] = []
-    for axes, size in zip(row, sizes, strict=True):
+    panels = []
+    for size in sorted({point.identifiers for point in points}):
         own = [point for point in points if point.identifiers == size]
         least = min(point.updates for point in own)
-        labels = []
-        for point in own:
-            if point.updates == least:
-                labels.append(_learning(axes, point.group, least, inks[point.group.model]))
-        axes.set_title(f"n = {size}", pad=8)
-        axes.set_xlabel("updates")
-    row[0].set_ylim(-2, 103)
-    row[0].set_ylabel("Both (%)")
-    end_labels(row[-1], labels)
-    return [figure]
+        figure, axes = panel(f"n = {size}", "updates", "Both (%)", (3.6, 2.7))
+        shown = [point.group for point in own if point.updates == least]
+        labels = [_learning(axes, item, least, inks[item.model]) for item in shown]
+        axes.set_ylim(-2, 103)
+        end_labels(axes, labels)
+        panels.append(figure)
+    return panels
 
 
 def _learning(axes: Axes, item: Group, updates: int, ink: str) -> tuple[float, str, str]:
