@@ -236,6 +236,7 @@ BAD_CALLS: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
     ("SlotUpdate", {"state": [0.0]}, TypeError, ["state is a list", "SlotState"]),
     ("SlotUpdate", {"state": None}, TypeError, ["state is None", "SlotState"]),
     ("SlotUpdate", {"state": SlotState(*(s[:, :2] for s in STATE))}, ValueError, ["(2, 2, 2, 5)", "(3, 2, 5)"]),
+    ("GlobalFiLM", {"memory": MEMORY[0]}, ValueError, ["memory has shape (3, 10)"]),
     ("SlotFiLM", {"context": X[:, :3]}, ValueError, ["context has shape (5, 3)", "(5, 10)"]),
     ("ResidualAdd", {"context": None}, TypeError, ["context is None"]),
     ("SlotAggregation", {"index": IDS.numpy()}, TypeError, ["index is a numpy.ndarray"]),

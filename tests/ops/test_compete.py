@@ -65,3 +65,15 @@ def test_huge_scores_stay_finite() -> None:
     state = ops.write(query, key, key, null_logit=torch.zeros(HEADS))
     assert bool(state.log_mass.isfinite().all())
     assert float(state.log_mass.exp().sum(1).max()) <= NODES * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("index", [None, torch.arange(NODES) % GRAPHS], ids=["one graph", "graphs"])
+def test_the_weights_of_competing_slots_give_their_content(index: Tensor | None) -> None:
+    query, key = torch.randn(SLOTS, HEADS, DIM).double(), torch.randn(NODES, HEADS, DIM).double()
+    value, null = torch.randn(NODES, HEADS, 7).double(), torch.tensor([2.0, -1.0]).double()
+    given = {"log_weight": torch.randn(NODES).double(), "null_logit": null}
+    state = ops.write(query, key, value, index, **given)
+    weights = ops.write_weights(state, query, key, index, **given)
+    ids = torch.zeros(NODES, dtype=torch.long) if index is None else index
+    parts = torch.einsum("nmh,nhd->nmhd", weights, value)
+    torch.testing.assert_close(torch.zeros_like(state.content).index_add(0, ids, parts), state.content)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops.plan import Plan
+from mooring.ops.plan import Plan, plan
 from mooring.ops.tiles import layout
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Block, Run, Tile
@@ -135,3 +135,8 @@ def test_graphs_of_one_node_count_as_small_ones() -> None:
     assert all(isinstance(one, Block) for one in cut(index, index.numel(), 22))
     few = index[: 601 + 3]
     assert any(isinstance(one, Run) for one in cut(few, few.numel(), 5))
+
+
+def test_offsets_that_fall_are_refused() -> None:
+    with pytest.raises(ValueError, match="plan: ptr falls from 4 to 2 but it must rise"):
+        plan(ptr=torch.tensor([0, 4, 2, 5]))

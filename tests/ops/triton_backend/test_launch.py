@@ -95,6 +95,24 @@ def test_chunks_are_powers_of_two_within_bounds(num_nodes: int, programs: int) -
     assert chunk & (chunk - 1) == 0
 
 
+# (nodes, rows, warps) of the tiles at the default width of a head, of folded features, and at the widest.
+TILES = {
+    ("tf32", False): ((64, 64, 2), (64, 64, 8), (32, 32, 8)),
+    ("tf32", True): ((16, 64, 2), (32, 64, 8), (16, 32, 8)),
+    ("tf32x3", False): ((32, 64, 2), (32, 64, 8), (16, 16, 8)),
+    ("tf32x3", True): ((16, 64, 2), (16, 32, 8), (16, 16, 8)),
+    ("ieee", False): ((32, 64, 2), (32, 64, 8), (16, 16, 8)),
+    ("ieee", True): ((16, 64, 2), (16, 32, 4), (16, 16, 4)),
+}
+
+
+@pytest.mark.parametrize(("precision", "backward"), launch.LIMITS)
+def test_tiles_are_those_whose_registers_were_counted(precision: str, backward: bool) -> None:
+    found = [launch.blocks(precision, dim, dim, backward=backward) for dim in (16, 64, launch.WIDEST)]
+    assert tuple((one.nodes, one.rows, one.num_warps) for one in found) == TILES[precision, backward]
+    assert all(one.nodes & (one.nodes - 1) == one.rows & (one.rows - 1) == 0 for one in found)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

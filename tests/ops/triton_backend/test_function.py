@@ -1,0 +1,14 @@
+"""The kernels as the ops call them, gradients and all: a few of the inputs that ``make soak`` tries by the thousand."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from support import ROOT, run_script
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+def test_ops_on_this_back_end_equal_the_oracle(tmp_path: Path) -> None:
+    said = run_script(ROOT / "tests/soak/kernels.py", "--inputs", "16", "--seed", "1", "--out", str(tmp_path))
+    assert "'inputs': 16, 'wrong': 0" in said
