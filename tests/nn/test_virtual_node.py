@@ -97,3 +97,8 @@ def test_without_a_joint_mlp_every_node_is_told_the_same() -> None:
     assert_close(alike[:4], alike[:1].expand(4, -1))
     assert not torch.allclose(alike[0], alike[4])
     assert not torch.allclose(joint[:4], joint[:1].expand(4, -1))
+
+
+def test_node_and_state_share_one_bias() -> None:
+    assert VirtualNode(CHANNELS).lin_state.bias is None
+    assert VirtualNode(CHANNELS, joint=False).lin_state.bias is not None

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
+from mooring.ops.heads import VECTOR, softmax_over_slots, softmax_over_slots_backward
 from support import assert_close, with_gradients
 
 GRAPHS, SLOTS, HEADS, DIM, OUT = 3, 5, 2, 4, 7
@@ -57,3 +58,14 @@ def test_the_comparison_can_fail() -> None:
     x, weight = inputs()
     with pytest.raises(AssertionError):
         assert_close(ops.map_heads(x, weight.flip(0)), written_out(x, weight))
+
+
+@pytest.mark.parametrize("slots", [3, VECTOR, VECTOR + 1])
+def test_a_softmax_over_few_or_many_slots_and_its_gradient(slots: int) -> None:
+    scores = torch.randn(5, 2 * slots, dtype=torch.float64, requires_grad=True)
+    right = scores.unflatten(-1, (2, slots)).softmax(-1).flatten(-2)
+    weights = softmax_over_slots(scores, groups=2)
+    assert_close(weights, right)
+    slope = torch.randn_like(right)
+    (expected,) = torch.autograd.grad(right, scores, slope)
+    assert_close(softmax_over_slots_backward(slope, weights.detach(), groups=2), expected)

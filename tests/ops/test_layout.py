@@ -140,3 +140,18 @@ def test_graphs_of_one_node_count_as_small_ones() -> None:
 def test_offsets_that_fall_are_refused() -> None:
     with pytest.raises(ValueError, match="plan: ptr falls from 4 to 2 but it must rise"):
         plan(ptr=torch.tensor([0, 4, 2, 5]))
+
+
+def test_the_plan_of_some_nodes_keeps_their_graphs() -> None:
+    picked = plan(torch.tensor([0, 2, 2, 1]), num_graphs=5).pick(torch.tensor([3, 0, 1]))
+    assert (picked.num_nodes, picked.num_graphs, picked.index.tolist()) == (3, 5, [1, 0, 2])
+    assert plan(num_nodes=4).pick(torch.tensor([2])).batch is None
+
+
+def test_where_most_graphs_are_empty_one_stands_for_all_of_them() -> None:
+    occupied = plan(torch.tensor([7, 2, 7]), num_graphs=10).occupied
+    assert occupied is not None
+    assert (occupied.plan.num_graphs, occupied.plan.index.tolist(), occupied.ids.tolist()) == (3, [1, 0, 1], [2, 7])
+    assert occupied.spread(torch.tensor([20, 70, -1])).tolist() == [-1, -1, 20, -1, -1, -1, -1, 70, -1, -1]
+    assert plan(torch.tensor([0, 1, 3])).occupied is None
+    assert plan(num_nodes=3).occupied is None
