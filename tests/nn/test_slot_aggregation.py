@@ -195,3 +195,10 @@ def test_message(wrong: dict[str, object], error: type[Exception], message: str)
     with pytest.raises(error) as caught:
         aggregation().float()(**{**right, **wrong})
     assert str(caught.value) == message
+
+
+def test_without_an_index_there_is_one_graph() -> None:
+    module, x = SlotAggregation(CHANNELS, slots=3), torch.randn(5, CHANNELS)
+    assert torch.equal(module(x, dim_size=1), module(x))
+    with pytest.raises(ValueError, match="dim_size"):
+        module(x, dim_size=2)
