@@ -197,8 +197,10 @@ def test_message(wrong: dict[str, object], error: type[Exception], message: str)
     assert str(caught.value) == message
 
 
-def test_without_an_index_there_is_one_graph() -> None:
-    module, x = SlotAggregation(CHANNELS, slots=3), torch.randn(5, CHANNELS)
-    assert torch.equal(module(x, dim_size=1), module(x))
-    with pytest.raises(ValueError, match="dim_size"):
-        module(x, dim_size=2)
+def test_without_an_index_all_elements_are_in_the_first_set() -> None:
+    module, x = aggregation(), torch.randn(5, CHANNELS).double()
+    whole = module(x)
+    for sets in (1, 2, 3):
+        found = module(x, dim_size=sets)
+        assert found.shape == (sets, whole.size(1))
+        assert_close(found[:1], whole)
