@@ -64,3 +64,13 @@ def test_order_is_the_papers() -> None:
     assert sorted(models, key=rank) == [
         "mpnn", "gcn", "vn", "gcn+vn-sum", "cross-attn", "anchored", "gcn+anchored", "my-own",
     ]  # fmt: skip
+
+
+def test_a_record_from_before_an_option_existed_has_its_usual_value(
+    save: Callable[..., Path], make_run: Callable[..., dict[str, Any]]
+) -> None:
+    for seed, config in enumerate([{"rate": 1}, {"rate": 1, "dropout": 0.0}, {"rate": 1, "dropout": 0.5}]):
+        path = save(make_run("vn", seed, 1, 1, 1, config=config), f"vn-{seed}.json")
+    save(make_run("mpnn", 0, 1, 1, 1, config={"rate": 1, "dropout": 0.0}), "mpnn.json")
+    found = {(item.model, item.variant): item.seeds for item in group(load([path.parent]).runs("two-radius", "paper"))}
+    assert found == {("mpnn", ""): (0,), ("vn", ""): (0, 1), ("vn", "dropout 0.5"): (2,)}

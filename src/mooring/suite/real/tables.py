@@ -157,6 +157,8 @@ def by_readout(records: Records, task: str, preset: str) -> Rows | None:
 def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | None:
     """What one change of a memory does, paired over seeds with the same memory as the preset has it."""
     found = choose(records.runs("molecules", preset))
+    if not any(item.group.variant for item in found):
+        return None
     bases = {item.dataset: item for item in found if item.group.model == usual and not item.group.variant}
     cells = []
     for item in found:

@@ -155,10 +155,12 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
     usual = {name: _most_common([run.mapping("config") for run in runs], name) for name in _names(runs)}
     parts: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
-        parts.setdefault((run.model, json.dumps(run.mapping("config"), sort_keys=True)), []).append(run)
+        # A record made before an option existed was made as if with its usual value.
+        config = {**usual, **run.mapping("config")}
+        parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
     found = []
     for (model, _), members in parts.items():
-        config = members[0].mapping("config")
+        config = {**usual, **members[0].mapping("config")}
         changed = [name for name in usual if name not in apart and config.get(name) != usual[name]]
         variant = ", ".join(f"{name.replace('_', ' ')} {_short(config.get(name))}" for name in changed)
         found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
@@ -214,7 +216,7 @@ def _names(runs: Sequence[Record]) -> list[str]:
 
 
 def _most_common(configs: Sequence[Mapping[str, Any]], name: str) -> Any:
-    counts = Counter(json.dumps(config.get(name), sort_keys=True) for config in configs)
+    counts = Counter(json.dumps(config[name], sort_keys=True) for config in configs if name in config)
     return json.loads(counts.most_common(1)[0][0])
 
 

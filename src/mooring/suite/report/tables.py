@@ -21,6 +21,8 @@ LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
 WIDTH, WIDE = "width", "wide"
 # Seeds from here on choose settings and are in no table.
 DEVELOPMENT = 100
+# The tasks whose boards are ranked; of a model that several of them have, the last one's name is shown.
+RANKED = ("molecules", "linksets", CENSUS, LEADERBOARD)
 # The module that others are compared with, and the bench record that holds their costs.
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
@@ -182,10 +184,11 @@ def ranks(records: Records) -> Rows | None:
     if not models:
         return None
     places = [board.places(models) for board in columns]
+    named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
     ranked = {model: [found[model][0] for found in places if model in found] for model in models}
     rows = [
         (
-            title(model),
+            named[model],
             f"{fmean(ranked[model]):.1f}",
             *(_place(*found[model]) if model in found else ABSENT for found in places),
             f"{len(ranked[model])} of {len(columns)}",
