@@ -1,11 +1,14 @@
 """Forward mode, second derivatives and torch.func: right values, never silent zeros."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
+from mooring import ops
 from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
-from support import Ragged, assert_close
+from support import TILE_SIZES, Ragged, assert_close, tile_sizes
 
 CHANNELS = 6
 BATCH = Ragged((3, 0, 4), False, seed=5)
@@ -111,3 +114,33 @@ def test_vmap_over_examples(name: str) -> None:
     call, many = function(name), torch.stack([features(), features() + 1.0])
     found = torch.func.vmap(call)(many)
     assert_close(found, torch.stack([call(one) for one in many]))
+
+
+@pytest.mark.parametrize("competition", [False, True], ids=["alone", "competing"])
+@pytest.mark.parametrize("integrate", ["film", "linear_film", "residual", "global_film"])
+@pytest.mark.parametrize("sizes", [(31,), (13, 11, 12), (40, 1, 0, 2, 1, 1)], ids=["one graph", "even", "uneven"])
+def test_tiles_have_the_derivatives_of_the_plain_back_end(
+    sizes: tuple[int, ...], integrate: Any, competition: bool
+) -> None:
+    """First and second, with and without a graph of the first: an input of an op may depend on another one."""
+    torch.manual_seed(0)
+    module = SlotVirtualNode(8, 3, 2, integrate=integrate, competition=competition, init_std=0.5).double()
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    x = torch.randn(len(batch), 8, dtype=torch.float64, requires_grad=True)
+    leaves = [x, *module.parameters()]
+
+    def derivatives(create_graph: bool) -> list[Tensor]:
+        loss = (module(x, batch, num_graphs=len(sizes)) ** 2).sum() + sum(0.0 * (leaf**3).sum() for leaf in leaves)
+        first = torch.autograd.grad(loss, leaves, create_graph=create_graph)
+        if not create_graph:
+            return list(first)
+        second = torch.autograd.grad(sum((grad**2).sum() for grad in first), leaves)
+        return [*(grad.detach() for grad in first), *second]
+
+    with ops.use_backend("plain"):
+        expected = derivatives(create_graph=True)
+    for way in TILE_SIZES:
+        with tile_sizes(*way), ops.use_backend("tiles"):
+            for found in (derivatives(create_graph=True), derivatives(create_graph=False)):
+                for one, other in zip(found, expected, strict=False):
+                    assert_close(one, other)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mooring import ops
-from mooring.ops import backend
+from mooring.ops import backend, plan
 
 MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
 
@@ -55,3 +55,14 @@ def test_all_back_ends_agree_on_molecules() -> None:
     for state in states[1:]:
         torch.testing.assert_close(state.content, states[0].content)
         torch.testing.assert_close(state.log_mass, states[0].log_mass)
+
+
+def test_a_batch_is_small_up_to_its_limits() -> None:
+    def small(*sizes: int) -> bool:
+        return backend._is_small(plan(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))))
+
+    assert small(backend.SMALL_GRAPH, backend.SMALL_GRAPH)
+    assert not small(backend.SMALL_GRAPH + 1, backend.SMALL_GRAPH)
+    most = backend.SMALL_BATCH // 64
+    assert small(*[64] * most)
+    assert not small(*[64] * most, 1)

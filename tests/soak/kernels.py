@@ -11,7 +11,9 @@ import random
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 # Chosen before anything imports Triton.
@@ -20,8 +22,9 @@ TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(Path(__file__).parent), str(TESTS), str(TESTS / "ops")]
 
 import torch  # noqa: E402
-from cases import READ_FORMS, WEIGHTS, WRITE_FORMS, read_inputs, reader, write_inputs, writer  # noqa: E402
+from cases import HEADS, READ_FORMS, WEIGHTS, WRITE_FORMS, read_inputs, reader, write_inputs, writer  # noqa: E402
 from parts import PARTS, Part  # noqa: E402
+from torch import Tensor  # noqa: E402
 
 from mooring import ops  # noqa: E402
 from mooring.ops import reference  # noqa: E402
@@ -32,6 +35,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # Small tiles and chunks, so that a handful of nodes fills several.
 SMALL = launch.Limits(nodes=16, node_numbers=4096, row_numbers=4096, warps=4)
 SAVE_EVERY = 50
+# Nodes up to which second derivatives are compared too: the oracle takes them node by node.
+SECOND = 40
 
 
 def check(number: int) -> None:
@@ -46,6 +51,10 @@ def check(number: int) -> None:
             form, weights = draw.choice(list(WRITE_FORMS)), draw.choice([one for one in WEIGHTS if one != "finite"])
             tensors = write_inputs(batch, form, dtype)
             fast, slow = (writer(op, form, batch, weights, where) for op in (ops.write, reference.write))
+            # In halves the gradients of competition and write are each rounded before they are added.
+            if dtype == torch.float32 and draw.random() < 0.6:
+                tensors.append(batch.randn(HEADS, dtype=dtype, salt=9))
+                fast, slow = (competing(op, form, batch) for op in (ops.write, reference.write))
         else:
             form = draw.choice(list(READ_FORMS))
             tensors = read_inputs(batch, form, dtype)
@@ -57,6 +66,32 @@ def check(number: int) -> None:
     scale = 1.0 if dtype == torch.float32 else torch.finfo(dtype).eps / 1e-5
     for one, other in zip(grads, right_grads, strict=True):
         assert_close(one.float(), other, scale=scale)
+    if dtype == torch.float32 and batch.num_nodes <= SECOND:
+        with ops.use_backend("triton"):
+            found = second_order(fast, *tensors)
+        for one, other in zip(found, second_order(slow, *(tensor.double() for tensor in tensors)), strict=True):
+            assert_close(one, other, scale=30.0)
+
+
+def competing(op: Callable[..., Any], form: str, batch: Ragged) -> Callable[..., Any]:
+    """A write of slots that compete, as a function of query, key, value and the null slot's logits."""
+
+    def run(query: Tensor, key: Tensor, *rest: Tensor) -> Any:
+        value = key if WRITE_FORMS[form][1] is None else rest[0]
+        return op(query, key, value, batch.index(), num_graphs=batch.num_graphs, null_logit=rest[-1])
+
+    return run
+
+
+def second_order(function: Callable[..., Any], *inputs: Tensor) -> list[Tensor]:
+    """Gradients of how large the gradients of the outputs are."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    outputs = function(*leaves)
+    outputs = [outputs] if isinstance(outputs, Tensor) else outputs
+    loss = sum((torch.where(output.isfinite(), output, 0.0) ** 2).sum() for output in outputs)
+    loss = loss + sum(0.0 * (leaf**3).sum() for leaf in leaves)
+    first = torch.autograd.grad(loss, leaves, create_graph=True)
+    return list(torch.autograd.grad(sum((grad**2).sum() for grad in first), leaves))
 
 
 def main() -> int:

@@ -111,7 +111,7 @@ class _Film(torch.autograd.Function):
         inputs = ctx.saved_tensors
         with full_precision(grads[0].device):
             if torch.is_grad_enabled():
-                return tuple(plain.gradients(lambda: (plain.film(*inputs),), inputs, grads))
+                return tuple(plain.gradients(lambda *own: (plain.film(*own),), inputs, grads))
             return _backward(grads[0], *inputs)
 
 

@@ -149,15 +149,20 @@ def film(
 
 
 def gradients(
-    function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+    function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Gradients that can be differentiated again: those of the same function as PyTorch sees it."""
-    wanted = [one for one in inputs if one is not None and one.requires_grad]
+    """Gradients that can be differentiated again: those of the same function as PyTorch sees it.
+
+    One input may depend on another: competition weighs nodes by their own keys, and a context was read by the nodes
+    that it modulates. The function is of aliases, at which its gradients end.
+    """
+    own = [None if one is None else one.view_as(one) for one in inputs]
+    wanted = [one for one in own if one is not None and one.requires_grad]
     # A mass that depends on no score, as of a plain mean, is a constant.
-    pairs = [(output, grad) for output, grad in zip(function(), grads, strict=True) if output.requires_grad]
-    outputs, grads = [output for output, _ in pairs], [grad for _, grad in pairs]
+    pairs = [(output, grad) for output, grad in zip(function(*own), grads, strict=True) if output.requires_grad]
+    outputs, grads = [output for output, _ in pairs], [grad.view_as(output) for output, grad in pairs]
     found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
-    return [next(found) if one is not None and one.requires_grad else None for one in inputs]
+    return [next(found) if one is not None and one.requires_grad else None for one in own]
 
 
 def is_padded(plan: Plan) -> bool:

@@ -62,7 +62,7 @@ class _Write(torch.autograd.Function):
         found: Sequence[Tensor | None]
         with full_precision(content.device):
             if torch.is_grad_enabled():
-                found = plain.gradients(lambda: plain.write(*inputs, where, ctx.plan), inputs, grads)
+                found = plain.gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
             else:
                 found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout)
         return (*found, None, None)
@@ -91,7 +91,9 @@ class _Read(torch.autograd.Function):
         found: Sequence[Tensor | None]
         with full_precision(query.device):
             if torch.is_grad_enabled():
-                found = plain.gradients(lambda: (_plain_read(*inputs, where, ctx.plan, *options),), inputs, grads)
+                found = plain.gradients(
+                    lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads
+                )
             else:
                 found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
         return (*found, None, None, None, None)

@@ -67,7 +67,7 @@ class _Write(torch.autograd.Function):
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
         if torch.is_grad_enabled():
-            found = plain.gradients(lambda: _plain_write(*inputs, where, ctx.plan), inputs, grads)
+            found = plain.gradients(lambda q, k, v, w: _plain_write(q, k, v, w, where, ctx.plan), inputs, grads)
         else:
             ptr, order = ctx.places
             found = write_backward(grads[0], grads[1], query, key, value, ptr, order, log_weight, content, log_mass)
@@ -108,7 +108,9 @@ class _Read(torch.autograd.Function):
         inputs = (query, key, value)
         found: Sequence[Tensor | None]
         if torch.is_grad_enabled():
-            found = plain.gradients(lambda: (plain.read(*inputs, where, ctx.plan, **ctx.options),), inputs, grads)
+            found = plain.gradients(
+                lambda q, k, v: (plain.read(q, k, v, where, ctx.plan, **ctx.options),), inputs, grads
+            )
         else:
             found = read_backward(grads[0], *inputs, *ctx.places, **ctx.options)
         return (*found, None, None, None, None)
