@@ -50,8 +50,10 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     of_graph = size.new_zeros(nodes.num_graphs).scatter_reduce(0, nodes.index, size, "amax").unsqueeze(1)
     log_mass = by_graph[:, SLOTS * HEADS * VDIM :].detach().double().abs()
     log_mass = torch.where(log_mass.isinf(), 0.0, log_mass).nan_to_num(0.0)
-    # Heavier than this, a weight leaves nothing of the score.
-    swallowed = (torch.finfo(torch.float64).eps if exact else statistics) * log_mass > 8 * of_graph
+    # Heavier than this, a weight leaves nothing of the score. What is merged are rounded log-masses, whose differences
+    # count however small the scores are.
+    scores = of_graph.clamp(min=1.0) if subject.name == "merge" else of_graph
+    swallowed = (torch.finfo(torch.float64).eps if exact else statistics) * log_mass > 8 * scores
     error = 1.0 + of_graph + torch.where(swallowed, 0.0, log_mass)
     content = error.unsqueeze(-1).expand(-1, -1, VDIM).flatten(1)
     rows = torch.cat([content, 1.0 + of_graph + log_mass], dim=1)

@@ -44,7 +44,7 @@ def commands(given: argparse.Namespace) -> list[list[str]]:
             ["generated.py", "--inputs", str(given.inputs), "--shard", f"{at}/{given.shards}", *seed, *out]
             for at in range(given.shards)
         ),
-        ["kernels.py", "--inputs", str(max(given.inputs // 50, 1)), *seed, *out],
+        ["kernels.py", "--inputs", str(max(given.inputs // 100, 1)), *seed, *out],
         ["reports.py", *out],
     ]
 

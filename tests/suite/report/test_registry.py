@@ -14,7 +14,7 @@ from mooring.suite.report.registry import ENTRIES, Chapter, captions, chapters, 
 from mooring.table import Table
 
 # Asked for by documents only.
-UNSHOWN = {("table", "soak")}
+UNSHOWN = {("table", "soak"), ("table", "mutation")}
 
 
 def test_every_table_and_figure_has_a_caption_and_a_place() -> None:

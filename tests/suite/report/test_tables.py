@@ -312,3 +312,11 @@ def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run:
         ("gmt", "2.0", "2=", *"222222", "7 of 7"),
         ("lse", "3.0", "3=", *"333333", "7 of 7"),
     )
+
+
+def test_planted_faults_are_counted_at_first_and_now(save: Save) -> None:
+    part = {"file": "a.py", "diff": "- a\n+ b"}
+    record = {"schema": 1, "kind": "mutation", "seed": 3, "sample": 25, "killed": 19, "killed_at_first": 16}
+    path = save({**record, "equivalent": [part] * 5, "survivors": [part], "git_commit": "0123456789"}, "mutation.json")
+    table = build("mutation", load([path.parent]))
+    assert table.rows == (("25", "5", "16 (80.0 %)", "19 (95.0 %)", "1"),)
