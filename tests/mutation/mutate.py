@@ -249,8 +249,9 @@ def join(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
             sys.exit(f"mutate: the records differ in {field}. Join those of one run.")
     joined: dict[str, Any] = dict(records[0])
     for record in records[1:]:
-        for field in ("sample", "planned", "killed", "equivalent", "survivors"):
+        for field in ("sample", "killed", "equivalent", "survivors"):
             joined[field] = joined[field] + record[field]
+    joined["planned"] = joined["sample"]
     joined["share_killed"] = round(joined["killed"] / (joined["killed"] + len(joined["survivors"])), 4)
     return joined
 
