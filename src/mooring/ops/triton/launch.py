@@ -36,8 +36,8 @@ LIMITS = {
     ("tf32", True): Limits(32, 2048, 8192, 8),
     ("tf32x3", False): Limits(32, 2048, 4096, 8),
     ("tf32x3", True): Limits(16, 2048, 2048, 8),
-    ("ieee", False): Limits(32, 2048, 4096, 8),
-    ("ieee", True): Limits(16, 2048, 2048, 4),
+    ("ieee", False): Limits(32, 1024, 4096, 8),
+    ("ieee", True): Limits(16, 2048, 2048, 8),
 }
 # Rows (slots, or slots of several heads) in one tile.
 ROWS = 64
