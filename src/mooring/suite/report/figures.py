@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from mooring.suite.records import Record, RecordError, Records
+from mooring.suite.report.boards import LEADERBOARD, WIDTH, wide_points
 from mooring.suite.report.drawing import (
     PALETTE,
     Panels,
@@ -20,7 +21,7 @@ from mooring.suite.report.drawing import (
 )
 from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.report.registry import captions
-from mooring.suite.report.tables import LEADERBOARD, WIDTH, bench_names, bench_record, claims, wide_points
+from mooring.suite.report.tables import bench_names, bench_record, claims
 from mooring.table import wrap
 
 # The runs at each total width, by number of identifiers and model.
