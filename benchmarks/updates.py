@@ -18,7 +18,11 @@ from mooring.suite.bench.measure import keep_freed_memory, seconds
 from mooring.suite.train import get_experiment
 
 # A set of each kind: what it is trained with is the preset's.
-SETS = (("molecules", "esol"), ("molecules", "bace"), ("peptides", "func"), ("nodes", "minesweeper"))
+SETS = (
+    *(("molecules", name) for name in ("esol", "freesolv", "lipo", "bace")),
+    ("peptides", "func"),
+    ("nodes", "minesweeper"),
+)
 # The network alone, and the network with the parameters of a memory in an MLP.
 ALONE, WITHOUT = "plain", "none"
 TITLE = "An update of the network with a memory, over one without"

@@ -6,15 +6,20 @@ import torch
 
 from mooring.theory.addressing import (
     Draw,
+    all_addresses,
     binary,
     check_codebook,
+    check_growth,
+    enough_coordinates,
     leakage,
+    least_dim,
     logarithmic_dim,
     margin,
     matching_weight,
     read_bound,
     separated,
     spherical,
+    too_few_coordinates,
     write_bound,
 )
 
@@ -67,3 +72,31 @@ def test_a_codebook_of_more_than_logarithmic_dimension_is_rejected_whatever_its_
         assert not evidence.passed
         assert "above 7 log2 M + 1" in evidence.note
     assert check_codebook(logarithmic_dim, 5, torch.Generator().manual_seed(0)).passed
+
+
+@pytest.mark.parametrize("draw", [binary, spherical])
+def test_the_least_dimension_holds_a_codebook_and_the_one_below_was_tried(draw: Draw) -> None:
+    dim = least_dim(32, draw, torch.Generator().manual_seed(0))
+    assert 5 <= dim < logarithmic_dim(32)
+    assert any(margin(separated(32, dim, draw, torch.Generator().manual_seed(seed))) >= 0.5 for seed in range(20))
+
+
+def test_a_step_of_more_than_seven_dimensions_is_rejected() -> None:
+    steps = iter([3, 10, 10, 18] * 2)
+    evidence = check_growth(lambda slots, draw, generator: next(steps), 4, torch.Generator())
+    assert (evidence.passed, evidence.margin) == (False, 8.0)
+    steps = iter([3, 10, 10, 17] * 2)
+    assert check_growth(lambda slots, draw, generator: next(steps), 4, torch.Generator()).passed
+
+
+def test_addresses_of_few_bits_are_all_that_there_are() -> None:
+    points = all_addresses(2, 2)
+    assert len(points.unique(dim=0)) == len(points) == 16
+    assert torch.equal(points.sum(dim=0), torch.zeros(2, dtype=torch.float64))
+    assert len(all_addresses(0, 3)) == 1
+
+
+@pytest.mark.parametrize(("slots", "bits", "few", "enough"), [(2, 1, 0, 1), (5, 1, 2, 3), (8, 2, 1, 2), (9, 3, 1, 2)])
+def test_coordinates_on_either_side_of_the_bound(slots: int, bits: int, few: int, enough: int) -> None:
+    assert (too_few_coordinates(slots, bits), enough_coordinates(slots, bits)) == (few, enough)
+    assert 2 ** (few * bits) < slots <= 2 ** (enough * bits)

@@ -2,21 +2,27 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from mooring.theory import construction_width, required_bits, required_width
 from mooring.theory.capacity import (
+    SAMPLED,
     Budget,
     Transcripts,
     at_bound,
     below_bound,
     check_collision,
     check_injective,
+    check_sampled,
     colliding_pair,
+    label_budget,
     label_digits,
+    layered_transcript,
     rank_transcript,
     required_whole_bits,
+    within_search,
 )
-from mooring.theory.instances import all_permutations
+from mooring.theory.instances import all_permutations, all_tables, random_permutations, rank
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12, 100])
@@ -93,3 +99,37 @@ def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None
         width = math.ceil(n / slots) * math.ceil(math.log2(n) / 8) + math.ceil(math.log2(slots) / 8)
         assert bound == pytest.approx(math.log2(math.factorial(int(n))))
         assert bits == slots * width * 8 >= bound
+
+
+def test_the_transcript_of_several_layers_has_their_bits_and_depends_on_each() -> None:
+    budget = Budget(n=9, states=3, width=2, bits=3)
+    drawn = random_permutations(4000, 9, torch.Generator().manual_seed(0))
+    found = layered_transcript(drawn, budget, torch.Generator().manual_seed(1))
+    assert found.shape == (4000, 6)
+    assert (found.min(), found.max()) == (0, 7)
+    # Every coordinate tells something, and a later layer something that those before it do not.
+    assert all(len(column.unique()) == 8 for column in found.T)
+    layers = [len(found[:, : 2 * layer].unique(dim=0)) for layer in (1, 2, 3)]
+    assert layers == sorted(set(layers))
+
+
+def test_sampled_budgets_are_below_the_bound_and_small_enough_to_search() -> None:
+    for n, states, bits in SAMPLED:
+        budget = within_search(n, states, bits)
+        assert 0 < budget.total_bits <= 22
+        assert 2**budget.total_bits < math.factorial(n)
+
+
+def test_an_encoder_that_tells_all_drawn_apart_is_rejected() -> None:
+    def exact(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
+        return rank(permutations).unsqueeze(1)
+
+    evidence = check_sampled(Transcripts((exact,), within_search), 1, torch.Generator().manual_seed(0))
+    assert not evidence.passed
+    assert "exact tells all drawn apart" in evidence.note
+
+
+@pytest.mark.parametrize(("n", "alphabet", "bits"), [(3, 2, 3), (2, 3, 4), (5, 5, 12), (4, 8, 12)])
+def test_bits_of_independent_labels_are_the_least_that_number_all_tables(n: int, alphabet: int, bits: int) -> None:
+    assert label_budget(n, alphabet, short=0) == bits == math.ceil(n * math.log2(alphabet))
+    assert len(all_tables(n, alphabet).unique(dim=0)) == alphabet**n <= 2**bits

@@ -15,7 +15,7 @@ from mooring.theory.construction import (
     sign_code,
     slot_query,
 )
-from mooring.theory.instances import Instances, every_permutation, sampled_permutations
+from mooring.theory.instances import Instances, every_permutation, sampled_permutations, sampled_tables
 
 
 @pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 3), (12, 5), (11, 11)])
@@ -117,3 +117,13 @@ def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
     evidence = check_construction(NegativeTable, 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert "does not fit b bits" in evidence.note
+
+
+def test_labels_of_an_alphabet_take_its_digits_whatever_the_number_of_identifiers() -> None:
+    table = AddressedTable(n=6, slots=2, bits=3, alphabet=100)
+    source, target = sampled_tables(6, 100, 5, torch.Generator().manual_seed(0))
+    memory = table.write(source)
+    # Three identifiers of three digits each, and the number of the slot.
+    assert memory.shape == (5, 2, 3 * 3 + 1)
+    assert torch.equal(table.read(memory.round().long(), target), target.label)
+    assert int(source.label.max()) > 64

@@ -1,6 +1,7 @@
 """What an address costs: one-hot gates need M dimensions, dot products O(log M), and how much they leak.
 
-prop:onehot, prop:routing with eq:leak and eq:read-margin, and the codebooks after it (prop:routing.codebook).
+prop:onehot, prop:routing with eq:leak and eq:read-margin, and what the paper says after it: codebooks of O(log M)
+dimensions (prop:routing.codebook), how they grow (prop:routing.growth), and ``p b >= log2 M`` (prop:routing.bits).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float64
@@ -211,3 +213,91 @@ def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.
     )
     note = f"M up to {sizes[-1]} in {dims(sizes[-1])} dimensions, least margin {worst:.3f}"
     return Evidence(worst >= 0.5 - ROUNDING, worst - 0.5, 2 * len(sizes), note, (series,))
+
+
+def least_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
+    """The least dimension in which :func:`separated` finds ``slots`` addresses of margin 1/2."""
+    dim = max(1, (slots - 1).bit_length())
+    while margin(separated(slots, dim, draw, generator)) < 0.5 - ROUNDING:
+        dim += 1
+    return dim
+
+
+def one_hot_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
+    """What exact linear gating needs, prop:onehot."""
+    del draw, generator
+    return slots
+
+
+def check_growth(
+    dim_of: Callable[[int, Draw, torch.Generator], int], instances: int, generator: torch.Generator
+) -> Evidence:
+    """Each doubling of M adds at most 7 dimensions to what is needed. ``instances`` is the largest log2 M."""
+    sizes = [2**exponent for exponent in range(1, instances + 1)]
+    draws: dict[str, Draw] = {"binary": binary, "spherical": spherical}
+    found = {name: [dim_of(slots, draw, generator) for slots in sizes] for name, draw in draws.items()}
+    added = {name: max(after - before for before, after in pairwise(dims)) for name, dims in found.items()}
+    slope = {name: (dims[-1] - dims[0]) / (instances - 1) for name, dims in found.items()}
+    series = Series(
+        title="The least dimensions found for M addresses of margin 1/2",
+        x=sizes,
+        lines=(
+            *((f"{name} codebook", dims) for name, dims in found.items()),
+            ("log2 M, one-bit coordinates (prop:routing.bits)", [math.log2(slots) for slots in sizes]),
+        ),
+        xlabel="slots M",
+        ylabel="address dimension p",
+        log="x",
+    )
+    note = "; ".join(
+        f"{name}: {dims[-1]} for M={sizes[-1]}, {slope[name]:.1f} per doubling" for name, dims in found.items()
+    )
+    most = max(added.values())
+    return Evidence(most <= 7, float(most), 2 * len(sizes), note, (series,))
+
+
+CoordinateRule = Callable[[int, int], int]
+"""Maps (slots, bits of a coordinate) to the number of coordinates of an address."""
+
+
+def all_addresses(dim: int, bits: int) -> Float64[Tensor, "addresses dim"]:
+    """Every point whose coordinates have ``bits`` bits, scaled to length one where it has a length."""
+    levels = torch.arange(1 << bits, dtype=torch.float64) - ((1 << bits) - 1) / 2
+    if dim == 0:
+        return torch.zeros(1, 1, dtype=torch.float64)
+    return torch.cartesian_prod(*[levels] * dim).view(-1, dim)
+
+
+def check_bits(coordinates: CoordinateRule, instances: int, generator: torch.Generator) -> Evidence:
+    """With ``p b < log2 M`` two slots share an address, and a target of theirs gives its slot at most half.
+
+    Addresses are taken in turn from all that there are, which shares as few as can be. ``instances`` is the largest M.
+    """
+    examined, worst, note = 0, 0.0, ""
+    for slots in range(2, instances + 1):
+        for bits in (1, 2, 3):
+            dim = coordinates(slots, bits)
+            points = all_addresses(dim, bits)
+            codebook = points[torch.randperm(len(points), generator=generator)][torch.arange(slots) % len(points)]
+            # Twice the product less the squared length is largest at the point itself, however long it is.
+            key = torch.cat([2 * codebook, -codebook.square().sum(dim=1, keepdim=True)], dim=1)
+            query = torch.cat([codebook, torch.ones(slots, 1, dtype=torch.float64)], dim=1)
+            value = torch.eye(slots, dtype=torch.float64).view(1, slots, 1, slots)
+            weight = read((1000 * query).unsqueeze(1), key.unsqueeze(1), value)[:, 0].diagonal()
+            examined += 1
+            if float(weight.min()) > worst:
+                worst = float(weight.min())
+                note = (
+                    f"M={slots}, {dim} coordinates of {bits} bits: the worst-served target gives its slot {worst:.3g}"
+                )
+    return Evidence(worst <= 0.5 + ROUNDING, worst, examined, note)
+
+
+def too_few_coordinates(slots: int, bits: int) -> int:
+    """The most coordinates with ``p b < log2 M``."""
+    return ((slots - 1).bit_length() - 1) // bits
+
+
+def enough_coordinates(slots: int, bits: int) -> int:
+    """The fewest coordinates with ``p b >= log2 M``."""
+    return -(-(slots - 1).bit_length() // bits)

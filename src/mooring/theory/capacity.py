@@ -1,7 +1,8 @@
 """How many bits a transcript must carry to serve every permutation: ``L_eff d b >= log2(n!)``.
 
 thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound none has to), both by
-enumeration. The two capacity formulas, eq:capacity and eq:upper, as functions.
+enumeration; thm:lower.layers, where there are too many permutations to enumerate; app:capacity.labels, the same bound
+for independent labels. The two capacity formulas, eq:capacity and eq:upper, as functions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mooring.theory.claim import Evidence, Series
-from mooring.theory.instances import all_permutations, rank
+from mooring.theory.instances import all_permutations, all_tables, random_permutations, rank
 
 
 def required_bits(n: int) -> float:
@@ -56,18 +57,18 @@ def required_width(n: int, states: int, bits: int) -> int:
     return -(-required_whole_bits(n) // (states * bits))
 
 
-def construction_width(n: int, slots: int, bits: int) -> int:
-    """``ceil(n/M) ceil(log2 n / b) + ceil(log2 M / b)``, the width per slot of the addressable construction.
+def construction_width(n: int, slots: int, bits: int, alphabet: int | None = None) -> int:
+    """``ceil(n/M) ceil(log2 C / b) + ceil(log2 M / b)``, the width per slot of the addressable construction.
 
-    This is eq:upper with its ``O(1)`` equal to 0.
+    This is eq:upper with its ``O(1)`` equal to 0; C is the number of labels, n unless ``alphabet`` says otherwise.
 
-    Paper: eq:upper.
+    Paper: eq:upper, app:capacity.
 
     Example:
-        >>> construction_width(n=12, slots=4, bits=8)
-        4
+        >>> construction_width(n=12, slots=4, bits=8), construction_width(n=12, slots=4, bits=8, alphabet=1000)
+        (4, 7)
     """
-    return -(-n // slots) * label_digits(n, bits) + label_digits(slots, bits)
+    return -(-n // slots) * label_digits(alphabet or n, bits) + label_digits(slots, bits)
 
 
 def label_digits(count: int, bits: int) -> int:
@@ -193,6 +194,86 @@ def check_injective(budget_for: BudgetRule, instances: int, generator: torch.Gen
                 note = f"n={n}, {budget.total_bits} bits for {required_bits(n):.2f}: {first} and {second} collide"
                 return Evidence(False, budget.total_bits - required_bits(n), examined, note)
     return Evidence(True, spare, examined, f"all n! transcripts distinct for n=3..{instances}", (_bits_series(),))
+
+
+def layered_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
+    """Several global layers: sources see the state of the layer before, and the transcript is every layer's state."""
+    n, hidden, levels = budget.n, 9, 1 << budget.bits
+    nodes = torch.randn(n, n, hidden, generator=generator, dtype=torch.float64)[torch.arange(n), permutations]
+    state = torch.zeros(len(permutations), budget.width, dtype=torch.float64)
+    states = []
+    for _ in range(budget.states):
+        back = torch.randn(budget.width, hidden, generator=generator, dtype=torch.float64)
+        out = torch.randn(hidden, budget.width, generator=generator, dtype=torch.float64)
+        nodes = (nodes + (state @ back).unsqueeze(1)).tanh()
+        # Scaled to the spread of the sum, so that all levels are used.
+        written = (nodes.sum(dim=1) @ out / n**0.5).sigmoid()
+        states.append((written * levels).floor().clamp(max=levels - 1).long())
+        state = states[-1].double() / levels - 0.5
+    return torch.cat(states, dim=1)
+
+
+# Too many permutations to enumerate, and few enough that a rank fits into 64 bits. So many states, and bits of each.
+SAMPLED = tuple((n, states, bits) for n in (9, 12, 20) for states, bits in ((1, 1), (2, 1), (3, 2)))
+# What a pair can be found in by drawing: of 2^14 transcripts of 22 bits, 32 pairs agree on average if they are uniform.
+SEARCHED_BITS, DRAWN = 22, 1 << 14
+
+
+def within_search(n: int, states: int, bits: int) -> Budget:
+    """The largest budget below the bound in which a shared transcript can be found by drawing."""
+    most = min(SEARCHED_BITS, required_whole_bits(n) - 1)
+    return Budget(n, states, most // (states * bits), bits)
+
+
+def check_sampled(subject: Transcripts, instances: int, generator: torch.Generator) -> Evidence:
+    """Two of many drawn permutations share a transcript, whoever encodes them. ``instances`` encoders of each kind."""
+    examined, fewest, note = 0, math.inf, ""
+    for n, states, bits in SAMPLED:
+        budget = subject.budget(n, states, bits)
+        permutations = random_permutations(DRAWN, n, generator).unique(dim=0)
+        for encoder in subject.encoders:
+            for _ in range(instances if encoder is not rank_transcript else 1):
+                examined += 1
+                transcripts = encoder(permutations, budget, generator)
+                shared = len(transcripts) - len(transcripts.unique(dim=0))
+                where = f"n={n}, {states} states, {budget.total_bits} of {required_bits(n):.1f} bits"
+                if not shared:
+                    return Evidence(False, 0.0, examined, f"{where}: {encoder.__name__} tells all drawn apart")
+                if shared < fewest:
+                    fewest, note = shared, f"{where}: {shared} of {len(permutations)} drawn share a transcript"
+    return Evidence(True, float(fewest), examined, note)
+
+
+LABELLED = tuple((n, alphabet) for n in (2, 3, 4, 5) for alphabet in (2, 3, 5, 8) if alphabet**n <= 5000)
+
+
+def label_budget(n: int, alphabet: int, *, short: int) -> int:
+    """``ceil(n log2 C)`` bits, in exact integer arithmetic, less ``short``."""
+    return (alphabet**n - 1).bit_length() - short
+
+
+def check_labels(short: int, instances: int, generator: torch.Generator) -> Evidence:
+    """With ``short`` bits less than ``ceil(n log2 C)``, two tables of independent labels share a transcript.
+
+    The number of a table modulo the capacity has as many transcripts as any encoder; ``instances`` random encoders are
+    tried beside it.
+    """
+    examined, least, note = 0, math.inf, ""
+    for n, alphabet in LABELLED:
+        tables, bits = all_tables(n, alphabet), label_budget(n, alphabet, short=short)
+        number = (tables * alphabet ** torch.arange(n)).sum(dim=1)
+        encoded = [number % (1 << bits)]
+        encoded += [torch.randint(1 << bits, (len(tables),), generator=generator) for _ in range(instances)]
+        for transcript in encoded:
+            examined += 1
+            pair = colliding_pair(transcript.unsqueeze(1))
+            missing = n * math.log2(alphabet) - bits
+            if pair is None:
+                return Evidence(False, missing, examined, f"n={n}, C={alphabet}: {bits} bits tell all tables apart")
+            if missing < least:
+                first, second = (tables[row].tolist() for row in pair)
+                least, note = missing, f"n={n}, C={alphabet}, {bits} bits: {first} and {second} share one transcript"
+    return Evidence(True, least, examined, note)
 
 
 def _bits_series() -> Series:

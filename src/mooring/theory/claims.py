@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from mooring.nn import SlotVirtualNode
 from mooring.ops import log_odds
 from mooring.theory import (
     addressing,
@@ -45,6 +46,26 @@ CLAIMS: tuple[Claim, ...] = (
         instances=7,
     ),
     Claim(
+        label="thm:lower.layers",
+        statement="Beyond enumeration: below the bound, drawn permutations share the transcript of several layers.",
+        check=capacity.check_sampled,
+        subject=capacity.Transcripts((capacity.rank_transcript, capacity.layered_transcript), capacity.within_search),
+        control=capacity.Transcripts((capacity.rank_transcript, capacity.layered_transcript), capacity.at_bound),
+        control_means="premise removed: a budget that reaches the bound",
+        margin_means="fewest of 16,384 drawn permutations whose transcript was another's too",
+        instances=3,
+    ),
+    Claim(
+        label="app:capacity.labels",
+        statement="Independent labels of C kinds: with fewer than n log2 C bits two tables share a transcript.",
+        check=capacity.check_labels,
+        subject=1,
+        control=0,
+        control_means="premise removed: as many bits as the bound asks for",
+        margin_means="fewest bits by which a budget fell short and a pair still had to collide",
+        instances=4,
+    ),
+    Claim(
         label="app:capacity.symmetry",
         statement="M virtual nodes with equal starts, neighbourhoods and shared updates stay equal through any depth.",
         check=homogeneous.check_symmetry,
@@ -67,6 +88,29 @@ CLAIMS: tuple[Claim, ...] = (
             "coordinates above 2^b": construction.OverflowingTable,
             "a memory that depends on source order": construction.OrderedTable,
             "one coordinate more than eq:upper": construction.PaddedTable,
+        },
+    ),
+    Claim(
+        label="app:capacity.alphabet",
+        statement="The same slots hold independent labels of C kinds in ceil(n/M) ceil(log2 C / b) coordinates.",
+        check=construction.check_alphabet,
+        subject=lambda n, slots, bits, alphabet: construction.AddressedTable(n, slots, bits, alphabet=alphabet),
+        control=lambda n, slots, bits, alphabet: construction.AddressedTable(
+            n, slots, bits, construction.same_code, alphabet
+        ),
+        control_means="premise removed: every group has the same address",
+        margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
+        instances=12,
+        more_controls={
+            "coordinates above 2^b": lambda n, slots, bits, alphabet: construction.OverflowingTable(
+                n, slots, bits, alphabet=alphabet
+            ),
+            "a memory that depends on source order": lambda n, slots, bits, alphabet: construction.OrderedTable(
+                n, slots, bits, alphabet=alphabet
+            ),
+            "a table for half as many kinds": lambda n, slots, bits, alphabet: construction.AddressedTable(
+                n, slots, bits, alphabet=alphabet // 2
+            ),
         },
     ),
     Claim(
@@ -109,6 +153,26 @@ CLAIMS: tuple[Claim, ...] = (
         margin_means="least margin of the codebooks built, minus 1/2",
         instances=10,
         more_controls={"dimensions that grow with M: 7 M + 1": lambda slots: 7 * slots + 1},
+    ),
+    Claim(
+        label="prop:routing.growth",
+        statement="The dimensions that M addresses of margin 1/2 need grow with log M: at most 7 per doubling.",
+        check=addressing.check_growth,
+        subject=addressing.least_dim,
+        control=addressing.one_hot_dim,
+        control_means="one-hot addresses, whose dimensions grow with M",
+        margin_means="most dimensions that one doubling of M added",
+        instances=8,
+    ),
+    Claim(
+        label="prop:routing.bits",
+        statement="With p b < log2 M two slots share an address, and a target of theirs gives its slot at most half.",
+        check=addressing.check_bits,
+        subject=addressing.too_few_coordinates,
+        control=addressing.enough_coordinates,
+        control_means="premise removed: p b >= log2 M, where all addresses can differ",
+        margin_means="largest weight that the worst-served target gave its slot, at a sharp temperature",
+        instances=33,
     ),
     Claim(
         label="prop:replication",
@@ -245,6 +309,16 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="dense self-attention, whose pairs and arithmetic grow as n^2",
         margin_means="largest distance of a fitted growth exponent from the claimed one; 0.01 allowed",
         instances=5,
+    ),
+    Claim(
+        label="sec:discussion.cost",
+        statement="Messages and a whole SlotVirtualNode cost O(|E|d + nd^2 + nMd), with M = sqrt(n) too.",
+        check=cost.check_layer_cost,
+        subject=SlotVirtualNode,
+        control=cost.DenseAttention,
+        control_means="dense self-attention in place of the slots",
+        margin_means="most operations over |E|d + nd^2 + nMd at any size, over the fewest; 5 allowed",
+        instances=3,
     ),
     Claim(
         label="sec:discussion.distortion",

@@ -5,6 +5,7 @@ The public partition of identifiers into groups and the sign codes that address 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,13 @@ from torch import Tensor
 from mooring.ops import read, write
 from mooring.theory.capacity import construction_width, label_digits, required_bits
 from mooring.theory.claim import Evidence
-from mooring.theory.instances import Instances, every_permutation, sampled_permutations
+from mooring.theory.instances import (
+    Instances,
+    every_permutation,
+    every_table,
+    sampled_permutations,
+    sampled_tables,
+)
 
 # Half the smallest gap between a matching and a mismatched logit: exp(-2000) is exactly 0 in float64, so a softmax
 # over such logits is a hard selection and the proofs' disjoint blocks stay disjoint to the last bit.
@@ -103,12 +110,14 @@ class AddressedTable:
         slots: groups M.
         bits: bits b of a coordinate.
         code: the address of each group.
+        alphabet: number of labels C, where it is not n.
     """
 
     n: int
     slots: int
     bits: int
     code: AddressCode = sign_code
+    alphabet: int | None = None
 
     @property
     def partition(self) -> Partition:
@@ -117,7 +126,12 @@ class AddressedTable:
     @property
     def width(self) -> int:
         """Coordinates of one slot: eq:upper with its O(1) equal to 0."""
-        return construction_width(self.n, self.slots, self.bits)
+        return construction_width(self.n, self.slots, self.bits, self.alphabet)
+
+    @property
+    def digits(self) -> int:
+        """Coordinates of one label."""
+        return label_digits(self.alphabet or self.n, self.bits)
 
     def write(
         self, source: Instances, members: Int64[Tensor, " slots"] | None = None
@@ -128,7 +142,7 @@ class AddressedTable:
             source: the nodes that write, each identifier at most once per graph.
             members: how many identifiers of each group write; all of them if None.
         """
-        partition, digits = self.partition, label_digits(self.n, self.bits)
+        partition, digits = self.partition, self.digits
         nodes = torch.arange(len(source.identifier))
         value = torch.zeros(len(nodes), partition.capacity, digits, dtype=torch.float64)
         value[nodes, partition.position(source.identifier)] = self._digits(source.label, digits)
@@ -145,7 +159,7 @@ class AddressedTable:
 
     def read(self, memory: Int64[Tensor, "graphs slots width"], target: Instances) -> Int64[Tensor, " nodes"]:
         """The label every target recovers from the memory of its graph and its own identifier."""
-        partition, digits = self.partition, label_digits(self.n, self.bits)
+        partition, digits = self.partition, self.digits
         address, payload = memory.tensor_split([label_digits(self.slots, self.bits)], dim=2)
         slot = self._number(address).flatten()
         key = slot_query(self.code(slot, self.slots)).view(*address.shape[:2], 1, -1)
@@ -218,26 +232,85 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
         source, target = (
             every_permutation(n, generator) if enumerated else sampled_permutations(n, instances, generator)
         )
-        memory = table.write(source)
-        width = memory.shape[2]
-        rounded = memory.round()
-        worst = max(worst, float((memory - rounded).abs().max()))
+        served = _serve(table, source, target, generator, width=construction_width(n, slots, bits), distinct=enumerated)
+        worst = max(worst, served.furthest)
         examined += source.num_graphs
-        where = f"n={n}, M={slots}, b={bits}, d={width}"
-        if width != construction_width(n, slots, bits):
-            return Evidence(False, 0.5 - worst, examined, f"{where}: not the width of eq:upper")
-        if rounded.min() < 0 or rounded.max() >= 1 << bits:
-            return Evidence(False, 0.5 - worst, examined, f"{where}: a coordinate does not fit b bits")
-        if (table.write(source.shuffled(generator)).round() != rounded).any():
-            return Evidence(False, 0.5 - worst, examined, f"{where}: the memory depends on source order")
-        wrong = (table.read(rounded.long(), target) != target.label).sum()
-        if wrong:
-            return Evidence(False, 0.5 - worst, examined, f"{where}: {int(wrong)} of {len(target.label)} targets wrong")
-        if enumerated:
-            memories = len(torch.unique(rounded.flatten(1), dim=0))
-            if memories != source.num_graphs:
-                return Evidence(False, 0.5 - worst, examined, f"{where}: two permutations share a memory")
-            distinct += memories
-        overhead = slots * width * bits / required_bits(n)
+        if served.fault:
+            return Evidence(False, 0.5 - worst, examined, f"n={n}, M={slots}, b={bits}, {served.fault}")
+        distinct += source.num_graphs * enumerated
+        overhead = slots * table.width * bits / required_bits(n)
     note = f"all n! for n<=7 ({distinct} distinct memories), random ones to n=1000 in {overhead:.2f} log2 n! bits"
     return Evidence(True, 0.5 - worst, examined, note)
+
+
+BuildAlphabet = Callable[[int, int, int, int], AddressedTable]
+
+# (n, M, b, C): every table of the first, random ones of the second.
+ALL_TABLES = tuple(
+    (n, slots, bits, c) for n, c in ((2, 5), (3, 7), (4, 3)) for slots in range(1, n + 1) for bits in (1, 3)
+)
+SOME_TABLES = ((30, 7, 1, 2), (101, 10, 4, 5000), (256, 16, 8, 3), (500, 125, 2, 97))
+
+
+def check_alphabet(build: BuildAlphabet, instances: int, generator: torch.Generator) -> Evidence:
+    """Labels drawn independently from an alphabet of C are recovered in full, at the width of the formula."""
+    examined, worst, overhead = 0, 0.0, 0.0
+    for n, slots, bits, alphabet in (*ALL_TABLES, *SOME_TABLES):
+        enumerated = (n, slots, bits, alphabet) in ALL_TABLES
+        source, target = (
+            every_table(n, alphabet, generator) if enumerated else sampled_tables(n, alphabet, instances, generator)
+        )
+        width = construction_width(n, slots, bits, alphabet)
+        served = _serve(build(n, slots, bits, alphabet), source, target, generator, width=width, distinct=enumerated)
+        worst = max(worst, served.furthest)
+        examined += source.num_graphs
+        if served.fault:
+            return Evidence(False, 0.5 - worst, examined, f"n={n}, M={slots}, b={bits}, C={alphabet}, {served.fault}")
+        overhead = slots * width * bits / (n * math.log2(alphabet))
+    note = f"all C^n for n<=4, random ones to n=500 and C=5000; the last in {overhead:.2f} n log2 C bits"
+    return Evidence(True, 0.5 - worst, examined, note)
+
+
+@dataclass(frozen=True)
+class _Served:
+    """How a table served its targets: the furthest a coordinate was from an integer, and what went wrong."""
+
+    furthest: float
+    fault: str
+
+
+def _serve(
+    table: AddressedTable,
+    source: Instances,
+    target: Instances,
+    generator: torch.Generator,
+    *,
+    width: int,
+    distinct: bool,
+) -> _Served:
+    """Write, round, read: the width of the formula, ``b`` bits, any order of sources, and every label.
+
+    Args:
+        table: the construction.
+        source, target: nodes of a batch of graphs.
+        generator: gives the other order.
+        width: coordinates per slot that there must be.
+        distinct: whether all graphs differ, so that all memories must.
+    """
+    memory = table.write(source)
+    rounded = memory.round()
+    furthest = float((memory - rounded).abs().max())
+    fault = ""
+    if memory.shape[2] != width:
+        fault = "not the width of eq:upper"
+    elif rounded.min() < 0 or rounded.max() >= 1 << table.bits:
+        fault = "a coordinate does not fit b bits"
+    elif (table.write(source.shuffled(generator)).round() != rounded).any():
+        fault = "the memory depends on source order"
+    else:
+        wrong = int((table.read(rounded.long(), target) != target.label).sum())
+        if wrong:
+            fault = f"{wrong} of {len(target.label)} targets wrong"
+        elif distinct and len(torch.unique(rounded.flatten(1), dim=0)) != source.num_graphs:
+            fault = "two instances share a memory"
+    return _Served(furthest, f"d={memory.shape[2]}: {fault}" if fault else "")

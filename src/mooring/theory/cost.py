@@ -1,4 +1,8 @@
-"""sec:background.cost: a write and a read take ``O(n M d)`` operations, counted; dense attention takes ``O(n^2 d)``."""
+"""sec:background.cost: a write and a read take ``O(n M d)`` operations, counted; dense attention takes ``O(n^2 d)``.
+
+sec:discussion.cost: a whole layer, messages along edges and a SlotVirtualNode with FiLM, takes
+``O(|E| d + n d^2 + n M d)``, with ``M = sqrt(n)`` too.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GINConv
 
 from mooring.counter import OperationCounter
+from mooring.nn import SlotVirtualNode
 from mooring.ops import read, write
 from mooring.theory.claim import Evidence, Series
 
@@ -70,5 +76,79 @@ def _growth_series() -> Series:
         ),
         xlabel="nodes n",
         ylabel="multiply-adds",
+        log="xy",
+    )
+
+
+Global = Callable[[int, int], nn.Module]
+"""Maps width and slots to a module of node features."""
+
+
+class DenseAttention(nn.Module):
+    """Self-attention between all nodes, with its projections."""
+
+    def __init__(self, dim: int, slots: int) -> None:
+        super().__init__()
+        del slots
+        self.project = nn.Linear(dim, 3 * dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.project(x).chunk(3, dim=1)
+        return (query @ key.T).softmax(dim=1) @ value
+
+
+def count_layer(module: Global, n: int, degree: int, slots: int, dim: int) -> int:
+    """Operations of messages along edges and a global module on a graph of constant degree."""
+    # Every node hears of the next ones; where the edges lead does not change what they cost.
+    sender = torch.arange(n).repeat_interleave(degree)
+    edge_index = torch.stack([sender, (sender + 1 + torch.arange(degree).repeat(n)) % n])
+    local, memory, x = GINConv(nn.Linear(dim, dim)).eval(), module(dim, slots).eval(), torch.zeros(n, dim)
+    with torch.no_grad(), OperationCounter() as counter:
+        memory(local(x, edge_index))
+    return counter.operations
+
+
+def square_root(n: int) -> int:
+    """``ceil(sqrt(n))``."""
+    return math.isqrt(n - 1) + 1
+
+
+# Operations per unit of |E| d + n d^2 + n M d over all sizes, most over fewest.
+SPREAD = 5.0
+
+
+def check_layer_cost(module: Global, instances: int, generator: torch.Generator) -> Evidence:
+    """Operations over ``|E| d + n d^2 + n M d`` stay within a factor. ``instances`` is the number of fourfold steps."""
+    del generator
+    ratios: dict[str, float] = {}
+    for n in (128 * 4**step for step in range(instances)):
+        for degree in (2, 16):
+            for slots in (8, square_root(n)):
+                for dim in (16, 64):
+                    work = count_layer(module, n, degree, slots, dim)
+                    unit = n * degree * dim + n * dim**2 + n * slots * dim
+                    ratios[f"n={n}, degree {degree}, M={slots}, d={dim}"] = work / unit
+    most, fewest = max(ratios, key=lambda size: ratios[size]), min(ratios, key=lambda size: ratios[size])
+    spread = ratios[most] / ratios[fewest]
+    note = f"{ratios[fewest]:.1f} ({fewest}) to {ratios[most]:.1f} ({most})"
+    series = (_layer_series(),) if spread <= SPREAD else ()
+    return Evidence(spread <= SPREAD, spread, len(ratios), note, series)
+
+
+def _layer_series() -> Series:
+    sizes, degree, dim = [128 * 2**step for step in range(6)], 4, 32
+    layers: tuple[tuple[str, Global, Callable[[int], int]], ...] = (
+        ("slots, M=8", SlotVirtualNode, lambda n: 8),
+        ("slots, M=sqrt(n)", SlotVirtualNode, square_root),
+        ("dense attention", DenseAttention, lambda n: 8),
+    )
+    return Series(
+        title=f"Operations of a whole layer, degree {degree}, d={dim}, counted",
+        x=sizes,
+        lines=[
+            (label, [count_layer(module, n, degree, slots(n), dim) for n in sizes]) for label, module, slots in layers
+        ],
+        xlabel="nodes n",
+        ylabel="operations",
         log="xy",
     )

@@ -23,6 +23,16 @@ def random_permutations(count: int, n: int, generator: torch.Generator) -> Int64
     return torch.rand(count, n, generator=generator, dtype=torch.float64).argsort(dim=1)
 
 
+def all_tables(n: int, alphabet: int) -> Int64[Tensor, "tables n"]:
+    """Every assignment of one of ``alphabet`` labels to each of ``n`` identifiers.
+
+    Example:
+        >>> all_tables(2, 2).tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    return torch.tensor(list(itertools.product(range(alphabet), repeat=n)), dtype=torch.long)
+
+
 def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
     """The lexicographic number of each permutation, by its Lehmer code.
 
@@ -100,6 +110,18 @@ def every_permutation(n: int, generator: torch.Generator) -> tuple[Instances, In
 def sampled_permutations(n: int, count: int, generator: torch.Generator) -> tuple[Instances, Instances]:
     """Sources and targets of random instances, each side in its own random order."""
     nodes = table_instances(random_permutations(count, n, generator))
+    return nodes.shuffled(generator), nodes.shuffled(generator)
+
+
+def every_table(n: int, alphabet: int, generator: torch.Generator) -> tuple[Instances, Instances]:
+    """Sources and targets of all assignments of labels, each side in its own random order."""
+    nodes = table_instances(all_tables(n, alphabet))
+    return nodes.shuffled(generator), nodes.shuffled(generator)
+
+
+def sampled_tables(n: int, alphabet: int, count: int, generator: torch.Generator) -> tuple[Instances, Instances]:
+    """As :func:`every_table`, for random assignments."""
+    nodes = table_instances(torch.randint(alphabet, (count, n), generator=generator))
     return nodes.shuffled(generator), nodes.shuffled(generator)
 
 

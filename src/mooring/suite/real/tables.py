@@ -20,6 +20,8 @@ METRICS = {
     "mae": ("MAE", 1.0, False),
 }
 REFERENCE = "none"
+# The bench record of times, see benchmarks/updates.py.
+UPDATES = "updates"
 # What a search varies; a configuration that differs in anything else is a row of its own.
 SEARCHED = ("learning_rate", "readout", "layer_dropout", "weight_decay")
 
@@ -32,15 +34,12 @@ class Chosen:
         dataset, metric: of the set.
         group: its runs.
         searched: settings of this model on this set that there are records of.
-        seconds: per epoch, evaluation included; the minimum over all of these, since other work on the machine only
-            adds to it.
     """
 
     dataset: str
     metric: str
     group: Group
     searched: int
-    seconds: float
 
     @property
     def setting(self) -> str:
@@ -76,15 +75,15 @@ def choose(runs: Sequence[Record]) -> list[Chosen]:
             by_model.setdefault((item.model, item.variant), []).append(item)
         for items in by_model.values():
             best = max(items, key=lambda item: (len(item.runs), sign * item.estimate("metrics", "best", metric).mean))
-            seconds = min(_seconds(run) for item in items for run in item.runs)
-            found.append(Chosen(dataset, metric, best, len(items), seconds))
+            found.append(Chosen(dataset, metric, best, len(items)))
     return found
 
 
 def rows(records: Records, task: str, preset: str) -> Rows:
     """One row per set and model."""
     found = choose(records.runs(task, preset))
-    cells = []
+    times = _times(records)
+    cells: list[tuple[str, ...]] = []
     for item in found:
         title, scale, _ = METRICS[item.metric]
         digits = 1 if scale == 100 else 3
@@ -99,7 +98,7 @@ def rows(records: Records, task: str, preset: str) -> Rows:
                 _gain(item, reference, scale, digits),
                 show(item.validation, scale, digits),
                 f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
-                ABSENT if reference is None else f"{item.seconds / max(reference.seconds, 1e-9):.2f}",
+                times.get((item.dataset, item.group.title), ABSENT),
                 str(item.searched),
                 item.setting,
                 str(len(item.group.runs)),
@@ -107,7 +106,7 @@ def rows(records: Records, task: str, preset: str) -> Rows:
                 model,
             )
         )
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("Set", left=True),
         Column("Memory", left=True),
         Column("Test"),
@@ -121,6 +120,9 @@ def rows(records: Records, task: str, preset: str) -> Rows:
         Column("Score", group="published"),
         Column("Model and budget", group="published", left=True, wide=True),
     )
+    if not times:
+        at = [column.title for column in columns].index("Time")
+        columns, cells = columns[:at] + columns[at + 1 :], [cell[:at] + cell[at + 1 :] for cell in cells]
     return Rows(columns, cells, interval=interval([item.group for item in found]))
 
 
@@ -213,8 +215,17 @@ def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> 
     return show(found, 1.0, digits, sign=True)
 
 
-def _seconds(run: Record) -> float:
-    return run.number("wall_seconds") / max(len(run.parts("metrics", "epochs")), 1)
+def _times(records: Records) -> dict[tuple[str, str], str]:
+    """Time of an update over that of no memory, by set and title, where it was measured in turns of one run.
+
+    Run records cannot tell: the machine may have been busy with one run and idle with another.
+    """
+    measured = [record for record in records.kind("bench") if record.find("name") == UPDATES]
+    return {
+        (row.text("set"), row.text("memory")): f"{row.number('over_no_memory'):.2f}"
+        for record in measured
+        for row in record.parts("rows")
+    }
 
 
 def _dataset(run: Record) -> str:
