@@ -24,7 +24,6 @@ SEEN = {
     "prop:onehot": (10, "8240b594da80bd2b"),
     "prop:routing": (60, "0a59d1c7fe5ff6da"),
     "prop:routing.codebook": (60, "100f03aba2811839"),
-    "prop:routing.growth": (20, "fcc356afc8ed45ef"),
     "prop:routing.bits": (48, "9eed1315f4d750ba"),
     "prop:replication": (240, "2c196325d73760e9"),
     "app:anchor": (160, "c3814e6ceb2842b8"),
