@@ -72,7 +72,7 @@ def update(experiment: Any) -> Callable[[], None]:
     torch.manual_seed(0)
     net = experiment.build().train()
     batch = experiment.train_batch(0, 0)
-    optimiser = torch.optim.AdamW(net.parameters(), lr=1e-4)
+    optimiser = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
 
     def run() -> None:
         optimiser.zero_grad(set_to_none=True)

@@ -12,6 +12,7 @@ from mooring.suite.linksets import LinkExperiment, LinkNet
 from mooring.suite.linksets.data import generate_many
 from mooring.suite.linksets.data.dataset import LinkBatch, collate
 from mooring.suite.linksets.experiment import PRESETS
+from mooring.suite.linksets.model import pair_ranks
 
 TINY = PRESETS["tiny"].but(init_std=0.3)
 GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)
@@ -49,6 +50,40 @@ def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -
     spec = zoo.MemorySpec(channels=config.channels)
     bare = LinkNet(config.graphs, "none", spec, blocks=config.blocks, hidden=config.hidden, waves=config.waves)
     assert zoo.count(bare) / expected < 0.7
+
+
+def test_ranks_count_heavier_rivals_one_by_one() -> None:
+    batch, sectors = graphs(3, 0, 4), TINY.graphs.sectors
+    found = pair_ranks(batch, sectors)
+    assert len(batch.weight) > 20
+    for end in (0, 1):
+        for pair, node in enumerate(batch.pairs[end].tolist()):
+            rivals = [
+                (weight, int(batch.sector[side, other]))
+                for side in (0, 1)
+                for other, weight in enumerate(batch.weight.tolist())
+                if batch.pairs[side, other] == node and weight > batch.weight[pair]
+            ]
+            same = [sector for _, sector in rivals if sector == batch.sector[end, pair]]
+            assert found[end, pair].tolist() == [len(same), len(rivals)]
+
+
+def test_a_model_with_exact_ranks_looks_at_them() -> None:
+    torch.manual_seed(0)
+    model = LinkExperiment(TINY.but(exact_ranks=True), "none", seed=0).build().double()
+    batch = graphs(0, 1)
+    logits = model(batch)
+    # Another pair of the first node becomes heavier: nothing of this pair has changed but its rank.
+    lightest = int(batch.weight[: len(graphs(0).weight)].argmin())
+    node = batch.pairs[0, lightest]
+    (others,) = (batch.pairs[0] == node).nonzero(as_tuple=True)
+    rival = next(other for other in others.tolist() if other != lightest)
+    lighter = batch.weight.clone()
+    lighter[rival] = batch.weight[lightest] - 1
+    changed = model(dataclasses.replace(batch, weight=lighter))
+    assert changed[lightest] != logits[lightest]
+    assert torch.equal(changed[len(graphs(0).weight) :], logits[len(graphs(0).weight) :])
+    assert zoo.count(model) - zoo.count(net("none")) == 2 * TINY.channels
 
 
 def test_features_tell_gains_of_one_parity_apart_linearly() -> None:

@@ -40,6 +40,8 @@ class LinkConfig(FiniteConfig, MemoryConfig):
         hidden: hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
         memory: options of the global modules.
         waves: Fourier features of a point.
+        exact_ranks: tell the decoder how many heavier rivals each pair has, which no memory can know exactly: where
+            the ceiling is.
     """
 
     batch_size: int = 32
@@ -53,6 +55,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
     hidden: int = 64
     memory: MemoryOptions = MemoryOptions(slots=64, heads=1, init_std=0.02, anchor_init=3.0)
     waves: int = 16
+    exact_ranks: bool = False
 
     at_least_one: ClassVar[tuple[str, ...]] = (
         "validation_graphs",
@@ -107,7 +110,15 @@ class LinkExperiment(FiniteExperiment):
         config = self.config
         spec = config.memory.at(config.channels)
         hidden = matched_hidden(self.model, spec, config.hidden)
-        return LinkNet(config.graphs, self.model, spec, blocks=config.blocks, hidden=hidden, waves=config.waves)
+        return LinkNet(
+            config.graphs,
+            self.model,
+            spec,
+            blocks=config.blocks,
+            hidden=hidden,
+            waves=config.waves,
+            ranks=config.exact_ranks,
+        )
 
     def train_batch(self, epoch: int, step: int) -> LinkBatch:
         rng = np.random.default_rng((self.seed, epoch, step))

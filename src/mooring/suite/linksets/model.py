@@ -79,15 +79,17 @@ class PairDecoder(nn.Module):
         channels: width of the node vectors.
         sectors: sectors of a node.
         hidden: width inside.
+        ranks: the features also hold the exact ranks of the pair, see :func:`pair_ranks`.
 
     Shapes: h ``[nodes, channels]`` -> ``[pairs]``.
     """
 
-    def __init__(self, channels: int, sectors: int, hidden: int) -> None:
+    def __init__(self, channels: int, sectors: int, hidden: int, *, ranks: bool = False) -> None:
         super().__init__()
         self.sectors = sectors
+        self.ranks = ranks
         self.by_sector = nn.Linear(channels, sectors * hidden)
-        self.lin_pair = nn.Linear(6, hidden, bias=False)
+        self.lin_pair = nn.Linear(6 + 2 * ranks, hidden, bias=False)
         self.side = nn.Sequential(nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU())
         self.head = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1))
 
@@ -95,7 +97,10 @@ class PairDecoder(nn.Module):
         views = self.by_sector(h).unflatten(1, (self.sectors, -1)).flatten(0, 1)
         # The two ends are one batch of twice the pairs: [2, pairs, hidden].
         seen = views[batch.pairs * self.sectors + batch.sector]
-        first, second = self.side(seen + self.lin_pair(pair_features(batch, self.sectors)))
+        features = pair_features(batch, self.sectors)
+        if self.ranks:
+            features = torch.cat([features, pair_ranks(batch, self.sectors).log1p()], dim=-1)
+        first, second = self.side(seen + self.lin_pair(features))
         return self.head(torch.cat([first + second, first * second], dim=-1)).squeeze(-1)
 
 
@@ -110,6 +115,25 @@ def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
     return torch.stack(
         [weight, offset.norm(dim=-1), batch.gain[here], batch.gain[there], within.cos(), within.sin()], dim=-1
     )
+
+
+def pair_ranks(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 2"]:
+    """How many heavier candidates either end of each pair has, in the sector that the pair lies in and in all of them.
+
+    What a memory that held every node, and lost nothing, could tell the decoder.
+    """
+    weight = batch.weight.repeat(2)
+    crowds = (batch.pairs * sectors + batch.sector, batch.pairs)
+    return torch.stack([_rank(crowd.flatten(), weight).view_as(batch.pairs) for crowd in crowds], dim=-1)
+
+
+def _rank(crowd: Tensor, weight: Tensor) -> Tensor:
+    """For each entry the number of heavier ones in its crowd; of equal ones the first counts as heavier."""
+    order = weight.argsort(descending=True, stable=True)
+    order = order[crowd[order].argsort(stable=True)]
+    sizes = torch.bincount(crowd)
+    place = torch.arange(len(crowd), device=crowd.device) - (sizes.cumsum(0) - sizes)[crowd[order]]
+    return torch.empty_like(weight).scatter_(0, order, place.to(weight.dtype))
 
 
 # The model whose size the others are matched to.
@@ -134,10 +158,19 @@ class LinkNet(nn.Module):
         blocks: memory modules, each followed by a node MLP.
         hidden: hidden width of the node MLPs, see :func:`matched_hidden`.
         waves: Fourier features of a point.
+        ranks: as in :class:`PairDecoder`.
     """
 
     def __init__(
-        self, settings: LinkSettings, memory: str, spec: MemorySpec, *, blocks: int, hidden: int, waves: int
+        self,
+        settings: LinkSettings,
+        memory: str,
+        spec: MemorySpec,
+        *,
+        blocks: int,
+        hidden: int,
+        waves: int,
+        ranks: bool = False,
     ) -> None:
         super().__init__()
         channels = spec.channels
@@ -152,7 +185,7 @@ class LinkNet(nn.Module):
         self.memory = nn.ModuleList(module for module in modules if module is not None)
         self.mlps = nn.ModuleList(_mlp(channels, hidden) for _ in range(blocks))
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(blocks))
-        self.decoder = PairDecoder(channels, settings.sectors, channels)
+        self.decoder = PairDecoder(channels, settings.sectors, channels, ranks=ranks)
 
     def forward(self, batch: LinkBatch) -> Float[Tensor, " pairs"]:
         h = self.encoder(self.features(batch))
