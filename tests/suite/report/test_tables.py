@@ -314,6 +314,45 @@ def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run:
     )
 
 
+def test_what_is_told_exact_ranks_takes_no_rank(make_run: Make, save: Save) -> None:
+    for model in ("moored", "gmt"):
+        path = save(make_run(model, 0, 1, 1, 0.5, task="two-radius-leaderboard", preset="screen"), f"{model}.json")
+        for told, f1 in ((False, {"moored": 0.8, "gmt": 0.7}[model]), (True, 0.9)):
+            made = make_run(model, 0, 1, 1, 1, task="linksets", preset="full", config={"exact_ranks": told})
+            made["metrics"]["final"] = {"test/f1": f1, "larger/decoded_f1": f1}
+            save(made, f"links-{model}-{told}.json")
+    boards = build("ranks", load([path.parent]))
+    assert [row[3:5] for row in boards.rows] == [("1", "1"), ("2", "2")]
+
+
+def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save: Save) -> None:
+    # Both takes n² / 8 validations of 50 updates; one run of the largest never gets there.
+    usual = {"num_identifiers": 16, "slots": 16, "channels": 64, "temperature": 0.35, "steps_per_epoch": 50}
+    changes = [{"num_identifiers": n, "slots": n} for n in (4, 8, 16, 32)] + [{"channels": 8}, {"slots": 8}]
+    for seed in (0, 1):
+        for number, change in enumerate(changes):
+            config = usual | change
+            never = config["num_identifiers"] == 32 and seed
+            late = max(config["num_identifiers"] ** 2 // 8, 1)
+            made = make_run(
+                "moored", seed, 1, 1, 0.5, task="two-radius-leaderboard", preset="learnability", config=config
+            )
+            made["metrics"]["epochs"] = [
+                {"epoch": epoch, "label": 0.995, "both": 0.99 if epoch + 1 >= late and not never else 0.98}
+                for epoch in range(late)
+            ]
+            path = save(made, f"{number}-{seed}.json")
+    table = build("learnability", load([path.parent]), preset="learnability")
+    found = {row[1:5]: row[5:7] for row in table.rows}
+    assert found["4", "4", "64", "0.35"] == ("50 ± 0", "100 ± 0")
+    assert found["16", "16", "64", "0.35"] == ("50 ± 0", "1600 ± 0")
+    assert found["32", "32", "64", "0.35"] == ("50 ± 0", "6400 (1 of 2)")
+    assert found["16", "8", "64", "0.35"] == ("50 ± 0", "1600 ± 0")
+    label, both = [note for note in table.notes if "grow with" in note]
+    assert "Label grow with identifiers and slots together to the power 0.00 (4 sizes)" in label
+    assert "Both grow with identifiers and slots together to the power 2.00 (3 sizes)" in both
+
+
 def test_planted_faults_are_counted_at_first_and_now(save: Save) -> None:
     part = {"file": "a.py", "diff": "- a\n+ b"}
     record = {"schema": 1, "kind": "mutation", "seed": 3, "sample": 25, "killed": 19, "killed_at_first": 16}

@@ -1,24 +1,40 @@
-"""Modules against each other: their ranks on every board, and one wide state against many slots."""
+"""Modules against each other: their ranks on every board, one wide state or many slots, and how fast they learn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from statistics import fmean
+from math import log
+from statistics import fmean, linear_regression
 
-from mooring.suite.records import Records
-from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, title
+from mooring.suite.records import Record, Records
+from mooring.suite.report.groups import Group, estimate, group, interval, paired_difference, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# The presets of one wide state against many slots, with equal parameters or without: shown, but not ranked.
-WIDTH, WIDE = "width", "wide"
+# Presets that are shown but not ranked: one wide state against many slots, with equal parameters or without, and how
+# fast training is.
+WIDTH, WIDE, LEARNED = "width", "wide", "learnability"
+UNRANKED = (WIDTH, WIDE, LEARNED)
+# What is changed there, one at a time; identifiers together with the slots.
+SIZES = {"num_identifiers": "Identifiers", "slots": "Slots", "channels": "Width", "temperature": "Temperature"}
+# A share of right answers that counts as learned.
+ENOUGH = 0.99
 # Seeds from here on choose settings and are in no table.
 DEVELOPMENT = 100
 # The tasks whose boards are ranked; of a model that several of them have, the last one's name is shown.
-RANKED = ("molecules", "linksets", CENSUS, LEADERBOARD)
+RANKED = ("nodes", "peptides", "molecules", "linksets", CENSUS, LEADERBOARD)
+# Where the sets of real graphs are ranked; of a set with several presets, the last one.
+REAL = (
+    ("molecules", "quick"),
+    ("molecules", "full"),
+    ("peptides", "quick"),
+    ("peptides", "full"),
+    ("nodes", "quick"),
+    ("nodes", "full"),
+)
 
 
 def at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
@@ -74,16 +90,20 @@ def boards(records: Records) -> list[Board]:
         found.append(
             Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
         )
-    links = at_best_rates(group(records.runs("linksets", "full")), f1, 1)
+    # What is told the ranks of its rivals is no module, but shows where the ceiling is.
+    played = [run for run in records.runs("linksets", "full") if not run.mapping("config").get("exact_ranks")]
+    links = at_best_rates(group(played), f1, 1)
     for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
         scores = {model: item.by_seed("metrics", "final", part) for model, item in links.items()}
         found.append(Board("link sets", name, scores))
-    chosen = [item for item in real.choose(records.runs("molecules", "full")) if not item.group.variant]
-    for dataset in dict.fromkeys(item.dataset for item in chosen):
-        own = [item for item in chosen if item.dataset == dataset]
-        scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
-        found.append(Board("molecules", dataset, scores, more_is_better=real.METRICS[own[0].metric][2]))
-    return [board for board in found if board.scores]
+    sets: dict[str, Board] = {}
+    for task, preset in REAL:
+        chosen = [item for item in real.choose(records.runs(task, preset)) if not item.group.variant]
+        for dataset in dict.fromkeys(item.dataset for item in chosen):
+            own = [item for item in chosen if item.dataset == dataset]
+            scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
+            sets[dataset] = Board("real graphs", dataset, scores, more_is_better=real.METRICS[own[0].metric][2])
+    return [board for board in (*found, *sets.values()) if board.scores]
 
 
 @table("ranks", task=LEADERBOARD)
@@ -187,3 +207,81 @@ def wide_points(records: Records) -> list[WidePoint]:
             points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(items)))
     order = {id(point): -point.group.estimate("metrics", "best", "both").mean for point in points}
     return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
+
+
+@table("learnability", task=LEADERBOARD)
+def learnability(records: Records, preset: str) -> Rows | None:
+    """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
+    groups = group(records.runs(LEADERBOARD, LEARNED), apart=tuple(SIZES)) if preset == LEARNED else []
+    if not groups:
+        return None
+    order = [item.model for item in groups]
+    groups.sort(
+        key=lambda item: (order.index(item.model), [float(item.first.number("config", name)) for name in SIZES])
+    )
+    rows = [
+        (
+            item.title,
+            *(f"{item.first.number('config', name):g}" for name in SIZES),
+            *(_reached(item, name) for name in ("label", "both")),
+            percent(item.estimate("metrics", "best", "both")),
+            str(len(item.runs)),
+        )
+        for item in groups
+    ]
+    columns = (
+        Column("Memory", left=True),
+        *(Column(name) for name in SIZES.values()),
+        *(Column(name, group="updates to 99 %") for name in ("Label", "Both")),
+        Column("Both"),
+        Column("Seeds"),
+    )
+    notes = [sentence for model in dict.fromkeys(order) for sentence in _growth(model, groups)]
+    return Rows(columns, rows, notes, interval=interval(groups))
+
+
+def updates_to(run: Record, metric: str) -> int | None:
+    """Updates after which a run had enough right answers for the first time; None if it never did."""
+    for number, row in enumerate(run.parts("metrics", "epochs"), 1):
+        if row.number(metric) >= ENOUGH:
+            return number * run.count("steps_per_epoch")
+    return None
+
+
+def _reached(item: Group, metric: str) -> str:
+    """Mean and interval over the seeds that got there, and how many did where that was not all."""
+    found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
+    if not found:
+        return ABSENT
+    text = show(estimate([float(value) for value in found]), 1.0, 0)
+    return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
+
+
+def _growth(model: str, groups: Sequence[Group]) -> list[str]:
+    """How the updates grow with identifiers and with width, by least squares over logarithms."""
+    own = [item for item in groups if item.model == model]
+    values = {name: [item.first.number("config", name) for item in own] for name in SIZES}
+    usual = {name: max(set(found), key=found.count) for name, found in values.items()}
+    sentences = []
+    for name, follows in (("num_identifiers", "slots"), ("channels", None)):
+        free = {name, follows}
+        line = [
+            item
+            for item in own
+            if all(item.first.number("config", other) == usual[other] for other in SIZES if other not in free)
+            and (follows is None or item.first.number("config", name) == item.first.number("config", follows))
+        ]
+        for metric in ("label", "both"):
+            points = [
+                (log(item.first.number("config", name)), log(fmean(found)))
+                for item in line
+                if all(found := [updates_to(run, metric) or 0 for run in item.runs])
+            ]
+            if len(points) > 2:
+                slope = linear_regression(*zip(*points, strict=True)).slope
+                what = f"{SIZES[name].lower()}{' and slots together' if follows else ''}"
+                sentences.append(
+                    f"{title(model, line[0].first)}: updates to 99 % of {metric.capitalize()} grow with {what} to the "
+                    f"power {slope:.2f} ({len(points)} sizes)."
+                )
+    return sentences

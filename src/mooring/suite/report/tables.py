@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report.boards import CENSUS, LEADERBOARD, WIDE, WIDTH, at_best_rates
+from mooring.suite.report.boards import CENSUS, LEADERBOARD, UNRANKED, at_best_rates
 from mooring.suite.report.groups import Group, group, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
@@ -46,7 +46,7 @@ TRIED = (
 @table("leaderboard", task=LEADERBOARD)
 def leaderboard(records: Records, preset: str) -> Rows | None:
     """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
-    if preset in (WIDTH, WIDE):
+    if preset in UNRANKED:
         return None
     counted = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
     census = at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
@@ -78,7 +78,7 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
 def costs(records: Records, preset: str) -> Rows | None:
     """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
-    if bench is None or preset in (WIDTH, WIDE):
+    if bench is None or preset in UNRANKED:
         return None
     measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
     shapes = list(dict.fromkeys(shape for shape, _ in measured))

@@ -40,8 +40,10 @@ SCREEN = (
 WIDTH = SCREEN
 # One wide state against many slots with nothing in its way: no cap on parameters, wide hidden layers, every update.
 WIDE = SCREEN.but(equal_parameters=False, hidden_channels=128, hopeless_after=None)
+# How many updates training needs: one size is changed at a time.
+LEARNABILITY = SCREEN.but(equal_parameters=False, hopeless_after=None, num_identifiers=12, slots=12)
 TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
-PRESETS = {"screen": SCREEN, "width": WIDTH, "wide": WIDE, "tiny": TINY}
+PRESETS = {"screen": SCREEN, "width": WIDTH, "wide": WIDE, "learnability": LEARNABILITY, "tiny": TINY}
 
 
 @register_experiment

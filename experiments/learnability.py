@@ -1,0 +1,43 @@
+"""The paper's second limitation: a construction exists, but does training find it, and in how many updates?
+
+Counted Two-Radius without a cap on parameters, one size changed at a time: identifiers (with as many slots), slots, width,
+temperature. ``python experiments/learnability.py --models moored,anchored``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from recipe import RESULTS
+
+from mooring.suite.report import tables_text
+from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
+
+# The preset has 12 identifiers, 12 slots, width 64 and temperature 0.35.
+CHANGES: tuple[dict[str, Any], ...] = (
+    {},
+    *({"num_identifiers": number, "slots": number} for number in (6, 24, 48)),
+    *({"slots": number} for number in (3, 6, 24)),
+    *({"channels": number} for number in (16, 32, 128)),
+    *({"temperature": number} for number in (0.1, 1.0, 3.0)),
+)
+
+
+def command(
+    models: Annotated[str, typer.Option(help="Comma-separated.")] = "moored",
+    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-2",
+    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+) -> None:
+    asked = [
+        RunRequest("two-radius-leaderboard", model, seed, "learnability", change, RESULTS)
+        for seed in parse_seeds(seeds)
+        for model in models.split(",")
+        for change in CHANGES
+    ]
+    run_many(asked, workers)
+    print(tables_text([resolve(request).record_path for request in asked]))
+
+
+if __name__ == "__main__":
+    typer.run(command)
