@@ -99,6 +99,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "content_dropout": SHARE,
             "mass": ["softmax", None],
             "mass_map": ["mpl", 3],
+            "norm": ["bacth", None],
         },
     ),
     "SlotFiLM": ({"channels": CHANNELS}, {"channels": WIDTH, "hidden_channels": WIDTH, "init_std": DEVIATION}),
@@ -116,6 +117,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "anchor_init": NUMBER,
             "init_std": DEVIATION,
             "mass": ["softmax"],
+            "update_norm": ["bacth"],
             "integrate": ["flim", None, nn.Linear(CHANNELS, CHANNELS)],
         },
     ),
@@ -133,6 +135,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "content_dropout": SHARE,
             "mass": ["softmax"],
             "mass_map": ["mpl"],
+            "update_norm": ["graph"],
         },
     ),
     "SlotConv": (

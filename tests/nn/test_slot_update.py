@@ -1,10 +1,12 @@
 """The slot's own computation: content through LayerNorm, mass around it."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from mooring.nn import SlotUpdate
-from mooring.nn.slot_update import LOG_ODDS_FLOOR
+from mooring.nn.slot_update import LOG_ODDS_FLOOR, AcrossGraphs
 from mooring.ops import SlotState
 from support import assert_close, assert_finite
 
@@ -138,3 +140,82 @@ def test_the_share_of_hidden_sets_is_the_one_asked_for(share: float) -> None:
 def test_what_cannot_be_is_refused(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         SlotUpdate(CHANNELS, SLOTS, HEADS, **arguments)  # type: ignore[arg-type]
+
+
+def filled(graphs: int, empty: int = 0) -> SlotState:
+    """Graphs that something was written to, then graphs that nothing was written to."""
+    generator = torch.Generator().manual_seed(5)
+    content = torch.randn(graphs, SLOTS, HEADS, CHANNELS // HEADS, generator=generator)
+    mass = torch.randn(graphs, SLOTS, HEADS, generator=generator)
+    none = torch.full((empty, SLOTS, HEADS), -torch.inf)
+    return SlotState(torch.cat([content, torch.zeros(empty, *content.shape[1:])]), torch.cat([mass, none]))
+
+
+def across_graphs() -> SlotUpdate:
+    torch.manual_seed(1)
+    return SlotUpdate(CHANNELS, SLOTS, HEADS, norm="batch")
+
+
+def test_a_norm_over_graphs_is_batch_norm_of_every_channel_of_every_slot() -> None:
+    ours, theirs = AcrossGraphs(SLOTS, CHANNELS), torch.nn.BatchNorm1d(SLOTS * CHANNELS)
+    for weight in (ours.weight, ours.bias):
+        torch.nn.init.normal_(weight)
+    theirs.load_state_dict(
+        {"weight": ours.weight.flatten(), "bias": ours.bias.flatten()}
+        | {"running_mean": ours.mean.flatten(), "running_var": ours.variance.flatten()}
+        | {"num_batches_tracked": torch.tensor(0)}
+    )
+    for graphs in (2, 7, 5):
+        u = torch.randn(graphs, SLOTS, CHANNELS) * 3 + 1
+        assert_close(ours(u, torch.ones(graphs, dtype=torch.bool)).flatten(1), theirs(u.flatten(1)))
+        assert_close(ours.mean.flatten(), theirs.running_mean)
+        assert_close(ours.variance.flatten(), theirs.running_var)
+    assert_close(ours.eval()(u, torch.ones(5, dtype=torch.bool)).flatten(1), theirs.eval()(u.flatten(1)))
+
+
+def test_a_norm_over_graphs_does_not_see_those_that_nothing_was_written_to() -> None:
+    few, many = across_graphs(), across_graphs()
+    assert_close(few(filled(6)), many(filled(6, empty=9))[:6])
+    assert_close(few.norm_out.variance, many.norm_out.variance)
+    empty = many(filled(6, empty=9))[6:]
+    assert empty.isfinite().all()
+    assert_close(empty, empty[:1].expand_as(empty))
+
+
+@pytest.mark.parametrize("given", [filled(1), filled(1, empty=3), filled(0, empty=2)])
+def test_fewer_than_two_graphs_are_normalised_by_what_was_seen_before(given: SlotState) -> None:
+    update = across_graphs()
+    update(filled(6))
+    before = update.norm_in.mean.clone()
+    assert before.abs().max() > 0
+    trained = update(given)
+    assert torch.equal(update.norm_in.mean, before)
+    assert_close(trained, update.eval()(given))
+
+
+def test_in_evaluation_a_norm_over_graphs_knows_no_batch() -> None:
+    update = across_graphs()
+    update(filled(6))
+    whole = filled(6)
+    alone = SlotState(whole.content[2:3], whole.log_mass[2:3])
+    assert not torch.allclose(update(whole)[2:3], update.eval()(whole)[2:3])
+    assert_close(update(whole)[2:3], update(alone))
+
+
+def test_a_norm_over_graphs_tells_contents_apart_that_hardly_differ() -> None:
+    base = torch.randn(1, SLOTS, HEADS, CHANNELS // HEADS)
+    near = SlotState(base + 1e-2 * filled(8).content, torch.zeros(8, SLOTS, HEADS))
+
+    def spread(norm: Any) -> float:
+        torch.manual_seed(1)
+        return float(SlotUpdate(CHANNELS, SLOTS, HEADS, norm=norm)(near).detach().std(dim=0).mean())
+
+    assert spread("batch") > 20 * spread("layer")
+
+
+def test_a_norm_over_graphs_starts_again() -> None:
+    update = across_graphs()
+    update(filled(6))
+    update.reset_parameters()
+    assert torch.equal(update.norm_in.mean, torch.zeros(SLOTS, CHANNELS))
+    assert torch.equal(update.norm_out.variance, torch.ones(SLOTS, CHANNELS))

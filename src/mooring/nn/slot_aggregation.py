@@ -20,7 +20,7 @@ from mooring.nn.checks import (
 )
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
-from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
+from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
 from mooring.ops.plan import make_plan
@@ -41,6 +41,7 @@ class SlotAggregation(Aggregation):
     Args:
         channels: width of the elements; -1 takes that of the first input.
         slots, heads, anchored, temperature, mass, anchor_init, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
+        update_norm: ``norm`` of :class:`~mooring.nn.SlotUpdate`.
         mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
             range, ``"linear"`` and about a half.
         out_channels: width of the result; channels if None.
@@ -66,6 +67,7 @@ class SlotAggregation(Aggregation):
         out_channels: int | None = None,
         anchor_init: float = 0.0,
         mass_map: MassMap = "mlp",
+        update_norm: UpdateNorm = "layer",
         content_dropout: float = 0.0,
         competition: bool = False,
     ) -> None:
@@ -75,6 +77,7 @@ class SlotAggregation(Aggregation):
         check_positive(who, "temperature", temperature)
         check_choice(who, "mass", mass, MASS_FEATURES)
         check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_choice(who, "update_norm", update_norm, UPDATE_NORMS)
         check_finite(who, "anchor_init", anchor_init)
         check_share(who, "content_dropout", content_dropout)
         out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
@@ -91,6 +94,7 @@ class SlotAggregation(Aggregation):
             mass=mass,
             anchor_init=anchor_init,
             mass_map=mass_map,
+            norm=update_norm,
             content_dropout=content_dropout,
         )
         self.lin = nn.Linear(slots * channels, out_channels)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mooring import ops
@@ -15,10 +15,64 @@ from mooring.ops import SlotState, checks
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
-MASS_FEATURES, MASS_MAPS = get_args(MassFeature), get_args(MassMap)
+UpdateNorm = Literal["layer", "batch"]
+MASS_FEATURES, MASS_MAPS, UPDATE_NORMS = get_args(MassFeature), get_args(MassMap), get_args(UpdateNorm)
 
 # The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
 LOG_ODDS_FLOOR = -20.0
+
+
+class AcrossGraphs(nn.Module):
+    """Slots -> slots: every channel of every slot standardised over the graphs of a batch, as batch norm does.
+
+    In training the statistics are those of the graphs that something was written to. In evaluation, and wherever there
+    are fewer than two such graphs, they are running ones.
+
+    Shapes: u ``[graphs, slots, channels]``, written ``[graphs]`` -> ``[graphs, slots, channels]``.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, slots: int, channels: int, *, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.empty(slots, channels))
+        self.bias = nn.Parameter(torch.empty(slots, channels))
+        self.register_buffer("mean", torch.zeros(slots, channels))
+        self.register_buffer("variance", torch.ones(slots, channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+        self.mean.zero_()
+        self.variance.fill_(1.0)
+
+    def forward(
+        self, u: Float[Tensor, "graphs slots channels"], written: Bool[Tensor, " graphs"]
+    ) -> Float[Tensor, "graphs slots channels"]:
+        mean, variance = self.mean, self.variance
+        if self.training and len(u) > 1:
+            mean, variance = self._of_batch(u.to(mean.dtype), written)
+        standard = (u.to(mean.dtype) - mean) * (variance + self.eps).rsqrt()
+        return (standard * self.weight + self.bias).to(u.dtype)
+
+    def _of_batch(self, u: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
+        share = written.to(u.dtype).view(-1, 1, 1)
+        count = share.sum()
+        mean = (u * share).sum(dim=0) / count.clamp(min=1)
+        variance = ((u - mean).square() * share).sum(dim=0) / count.clamp(min=1)
+        enough = count > 1
+        with torch.no_grad():
+            # What a sample says of the variance of all; the running values stay as they are where there is none.
+            step = self.momentum * enough.to(u.dtype)
+            self.mean.lerp_(mean, step)
+            self.variance.lerp_(variance * count / (count - 1).clamp(min=1), step)
+        return torch.where(enough, mean, self.mean), torch.where(enough, variance, self.variance)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.size(0)}, {self.weight.size(1)}"
 
 
 class SlotUpdate(nn.Module):
@@ -46,6 +100,10 @@ class SlotUpdate(nn.Module):
             slot sees many nodes, the log of how many keeps its first mass near one instead of drowning the anchor.
         mass_map: ``"mlp"`` can bend the mass at will within the range it was trained on; ``"linear"`` carries a
             logarithm of counts beyond it.
+        norm: ``"layer"``, over the channels of a slot. ``"batch"``, over the graphs of a batch, channel by channel:
+            what many nodes write to a slot is nearly the same in all graphs, and a norm over channels leaves it so. In
+            training graphs then depend on their batch, as under batch norm; in evaluation they do not. Not for one
+            large graph.
         content_dropout: in training, hide the content of this share of the sets. Proportions and mass together can
             explain counts that the masses alone do not measure, and what is learned so is lost on larger sets.
         identity: add the learned slot states, the residual of ``eq:slotread``; None where slots have addresses.
@@ -65,6 +123,7 @@ class SlotUpdate(nn.Module):
         hidden_channels: int | None = None,
         anchor_init: float = 0.0,
         mass_map: MassMap = "mlp",
+        norm: UpdateNorm = "layer",
         content_dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -72,6 +131,7 @@ class SlotUpdate(nn.Module):
         check_build(who, channels, slots, heads)
         check_choice(who, "mass", mass, MASS_FEATURES)
         check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_choice(who, "norm", norm, UPDATE_NORMS)
         check_finite(who, "anchor_init", anchor_init)
         check_share(who, "content_dropout", content_dropout)
         hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
@@ -86,10 +146,11 @@ class SlotUpdate(nn.Module):
         self.split = split
         self.anchor_init = anchor_init
         self.content_dropout = content_dropout
+        self.norm = norm
         self.lin_out = nn.Linear(channels, channels)
-        self.norm_in = nn.LayerNorm(channels)
+        self.norm_in: Any = self._norm(slots, channels)
         self.feed_forward = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
-        self.norm_out = nn.LayerNorm(channels)
+        self.norm_out: Any = self._norm(slots, channels)
         if anchored:
             self.anchor_logit = nn.Parameter(torch.empty(slots, heads))
             self.anchor_value = nn.Parameter(torch.empty(slots, heads, channels // heads))
@@ -101,9 +162,12 @@ class SlotUpdate(nn.Module):
                 )
         self.reset_parameters()
 
+    def _norm(self, slots: int, channels: int) -> nn.Module:
+        return nn.LayerNorm(channels) if self.norm == "layer" else AcrossGraphs(slots, channels)
+
     def reset_parameters(self) -> None:
         for module in self.modules():
-            if isinstance(module, nn.Linear | nn.LayerNorm):
+            if isinstance(module, nn.Linear | nn.LayerNorm | AcrossGraphs):
                 module.reset_parameters()
         if self.anchored:
             nn.init.constant_(self.anchor_logit, self.anchor_init)
@@ -113,19 +177,25 @@ class SlotUpdate(nn.Module):
         self, state: SlotState, identity: Float[Tensor, "*graphs slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
-        shape, dtype = state.log_mass.shape[:2], self.norm_in.weight.dtype
+        shape, dtype = state.log_mass.shape[:2], self.lin_out.weight.dtype
         # Slots of all graphs as the rows of one matrix: a linear map then is one call and not four.
         u = self.lin_out(self._content(state).reshape(-1, math.prod(self.state_shape[1:])).to(dtype))
         if identity is not None:
             u = (u.unflatten(0, shape) + identity).flatten(0, 1)
-        u = self.norm_in(u)
-        u = self.norm_out(u + self.feed_forward(u))
+        u = self._normalised(self.norm_in, u, state)
+        u = self._normalised(self.norm_out, u + self.feed_forward(u), state)
         if self.training and self.content_dropout:
             kept = torch.rand(shape[0], 1, 1, device=u.device) >= self.content_dropout
             u = (u.unflatten(0, shape) * kept).flatten(0, 1)
         if self.anchored and self.split:
             u = u + self.mass_mlp(self.mass_feature(state).flatten(0, 1).to(dtype))
         return u.unflatten(0, shape)
+
+    def _normalised(self, norm: nn.Module, u: Tensor, state: SlotState) -> Tensor:
+        if self.norm == "layer":
+            return norm(u)
+        written = ~state.log_mass.isneginf().flatten(1).all(dim=1)
+        return norm(u.unflatten(0, state.log_mass.shape[:2]), written).flatten(0, 1)
 
     def _check(self, state: SlotState) -> None:
         who = type(self).__name__

@@ -27,7 +27,7 @@ from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
 from mooring.nn.part import drop_writes, hide, readers, writers
 from mooring.nn.slot_read import SlotRead
-from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, MassFeature, MassMap, SlotUpdate
+from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
 from mooring.nn.slot_write import SlotWrite
 from mooring.nn.spec import MemorySpec
 from mooring.ops import Plan, SlotState
@@ -62,6 +62,7 @@ class SlotVirtualNode(nn.Module):
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
             where there are as many slots as nodes, but counts less well.
+        update_norm: ``norm`` of :class:`SlotUpdate`; ``"batch"`` learns faster on batches of graphs of a hundred nodes.
         anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
             helps where slots see hundreds of them.
         mass_map, content_dropout: as in :class:`SlotUpdate`.
@@ -103,6 +104,7 @@ class SlotVirtualNode(nn.Module):
         update_channels: int | None = None,
         anchor_init: float = 0.0,
         mass_map: MassMap = "mlp",
+        update_norm: UpdateNorm = "layer",
         content_dropout: float = 0.0,
         dropout: float = 0.0,
         competition: bool = False,
@@ -115,6 +117,7 @@ class SlotVirtualNode(nn.Module):
         check_positive(who, "temperature", temperature)
         check_choice(who, "mass", mass, MASS_FEATURES)
         check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        check_choice(who, "update_norm", update_norm, UPDATE_NORMS)
         check_finite(who, "anchor_init", anchor_init)
         check_share(who, "content_dropout", content_dropout)
         check_share(who, "dropout", dropout)
@@ -145,6 +148,7 @@ class SlotVirtualNode(nn.Module):
             hidden_channels=update_channels,
             anchor_init=anchor_init,
             mass_map=mass_map,
+            norm=update_norm,
             content_dropout=content_dropout,
         )
         self.read: SlotRead | None = None

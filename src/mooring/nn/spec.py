@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from mooring.nn.slot_update import MassFeature, MassMap
+from mooring.nn.slot_update import MassFeature, MassMap, UpdateNorm
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class MemoryOptions:
     since it decides which model this is, nor is ``merge``, which is code and not a value.
 
     Args:
-        slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, content_dropout,
-            dropout, competition: as there.
+        slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, update_norm,
+            content_dropout, dropout, competition: as there.
         init_std: as there, with the paper's deviation for FiLM as the default of every integration.
         hidden_channels: hidden width of a module's own MLPs, FiLM's among them; None is as wide as the nodes, as in the
             paper. :func:`mooring.zoo.matched` sets it.
@@ -37,6 +37,7 @@ class MemoryOptions:
     hidden_channels: int | None = None
     update_channels: int | None = None
     mass_map: MassMap = "mlp"
+    update_norm: UpdateNorm = "layer"
     content_dropout: float = 0.0
     dropout: float = 0.0
     competition: bool = False
