@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 
 from mooring.suite.records import load
-from mooring.suite.report.groups import group, rank, usual_groups
+from mooring.suite.report.groups import LATER, group, rank, usual_groups
+from mooring.suite.train import get_experiment
+from mooring.suite.train.config import defaults, leaves
 
+RESULTS = Path(__file__).parents[3] / "results"
 USUAL = {"learning_rate": 1e-4, "slots": 12}
 
 
@@ -74,3 +78,25 @@ def test_a_record_from_before_an_option_existed_has_its_usual_value(
     save(make_run("mpnn", 0, 1, 1, 1, config={"rate": 1, "dropout": 0.0}), "mpnn.json")
     found = {(item.model, item.variant): item.seeds for item in group(load([path.parent]).runs("two-radius", "paper"))}
     assert found == {("mpnn", ""): (0,), ("vn", ""): (0, 1), ("vn", "dropout 0.5"): (2,)}
+
+
+def test_an_option_that_only_newer_records_have_does_not_join_them_with_the_older(
+    save: Callable[..., Path], make_run: Callable[..., dict[str, Any]]
+) -> None:
+    # All records that have the option have it at a value that is not its default.
+    for seed, config in enumerate([{"rate": 1}, {"rate": 1}, {"rate": 1, "update_norm": "batch"}]):
+        path = save(make_run("vn", seed, 1, 1, 1, config=config), f"vn-{seed}.json")
+    found = {item.variant: item.seeds for item in group(load([path.parent]).runs("two-radius", "paper"))}
+    assert found == {"": (0, 1), "update norm batch": (2,)}
+
+
+def test_what_older_records_were_made_with_is_the_default_of_every_config() -> None:
+    # Two options of one task each, all of whose records agree.
+    alike = {"mass", "temperature"}
+    trained = [path for path in RESULTS.glob("*/*/*.json") if "-seed" in path.name]
+    assert len(trained) > 500
+    for path in trained:
+        record = json.loads(path.read_text())
+        preset = get_experiment(record["task"]).presets[record["preset"]]
+        for name in leaves(type(preset)).keys() - record["config"].keys() - alike:
+            assert LATER[name] == defaults(type(preset))[name], (path, name)

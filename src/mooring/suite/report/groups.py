@@ -45,6 +45,25 @@ KNOWN: Mapping[str, str] = {
 }
 
 
+# Options that came after the first records, and what a record that lacks one was made with.
+LATER: Mapping[str, Any] = {
+    "addressed": True,
+    "anchor_init": 0.0,
+    "carry": False,
+    "competition": False,
+    "content_dropout": 0.0,
+    "dropout": 0.0,
+    "equal_parameters": True,
+    "exact_ranks": False,
+    "hidden_channels": None,
+    "integrate": "film",
+    "mass_map": "mlp",
+    "split": True,
+    "update_channels": None,
+    "update_norm": "layer",
+}
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean over `count` seeds; `half_width` is half the 95 % interval, None where one seed gives no spread."""
@@ -152,15 +171,17 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
         apart: configuration fields that a figure puts on an axis: they separate groups but are not in the variant.
     """
     runs = list(runs)
-    usual = {name: _most_common([run.mapping("config") for run in runs], name) for name in _names(runs)}
+    names = _names(runs)
+    before = {name: value for name, value in LATER.items() if name in names}
+    usual = {name: _most_common([{**before, **run.mapping("config")} for run in runs], name) for name in names}
     parts: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
-        # A record made before an option existed was made as if with its usual value.
-        config = {**usual, **run.mapping("config")}
+        # A record made before an option existed was made with what is its default since, or as if with its usual value.
+        config = {**usual, **before, **run.mapping("config")}
         parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
     found = []
-    for (model, _), members in parts.items():
-        config = {**usual, **members[0].mapping("config")}
+    for (model, dumped), members in parts.items():
+        config = json.loads(dumped)
         changed = [name for name in usual if name not in apart and config.get(name) != usual[name]]
         variant = ", ".join(f"{name.replace('_', ' ')} {_short(config.get(name))}" for name in changed)
         found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
