@@ -353,6 +353,21 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
     assert "Both grow with identifiers and slots together to the power 2.00 (3 sizes)" in both
 
 
+def test_compiled_kernels_are_summed_up_by_precision_and_name(save: Save) -> None:
+    made = [
+        ("ieee", "write_chunks", "sm_80", 100, 0, 512),
+        ("ieee", "write_chunks", "sm_90", 120, 8, 2048),
+        ("bfloat16", "write_chunks", "sm_80", 90, 0, 256),
+    ]
+    names = ("precision", "kernel", "target", "registers", "spilled", "shared")
+    rows = [dict(zip(names, values, strict=True)) for values in made]
+    path = save({"schema": 1, "kind": "bench", "name": "kernels", "rows": rows}, "kernels.json")
+    assert build("kernels", load([path.parent])).rows == (
+        ("ieee", "write_chunks", "sm_80, sm_90", "2", "120", "2,048", "1", "8"),
+        ("bfloat16", "write_chunks", "sm_80", "1", "90", "256", "0", "0"),
+    )
+
+
 def test_planted_faults_are_counted_at_first_and_now(save: Save) -> None:
     part = {"file": "a.py", "diff": "- a\n+ b"}
     record = {"schema": 1, "kind": "mutation", "seed": 3, "sample": 25, "killed": 19, "killed_at_first": 16}

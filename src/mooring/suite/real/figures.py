@@ -6,26 +6,35 @@ from matplotlib.figure import Figure
 
 from mooring.suite.real.tables import METRICS, TASKS, choose
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import colours, curve, end_labels, figure, panel
+from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, figure, panel
+
+# An error starts far above where it ends; what is above this many times the least is cut off.
+HIGHEST = 2.0
 
 
 def curves(records: Records, task: str, preset: str) -> list[Figure]:
-    """Validation score over epochs, the mean over seeds; one panel per set."""
+    """Validation score over epochs, the mean over seeds; one panel per set. A variant of a memory is dashed."""
     found = choose(records.runs(task, preset))
     inks = colours(item.group.model for item in found)
+    # Where the colours begin again, the lines are dotted.
+    again = list(inks)[len(PALETTE) :]
     panels = []
     for dataset in dict.fromkeys(item.dataset for item in found):
         items = [item for item in found if item.dataset == dataset]
-        name, scale, _ = METRICS[items[0].metric]
+        name, scale, rises = METRICS[items[0].metric]
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
-        labels = []
+        labels, least = [], float("inf")
         for item in items:
             epochs, rows = item.group.curves(item.metric)
-            means = [sum(row) / len(row) for row in rows]
+            means = [scale * sum(row) / len(row) for row in rows]
             ink = inks[item.group.model]
-            curve(axes, epochs, [scale * mean for mean in means], item.group.short, ink, lw=1.3)
-            labels.append((scale * means[-1], item.group.short, ink))
+            style = "--" if item.group.variant else ":" if item.group.model in again else "-"
+            curve(axes, epochs, means, item.group.short, ink, style, lw=1.3)
+            labels.append((means[-1], item.group.short, ink))
+            least = min(least, *means)
         axes.margins(x=0.01)
+        if not rises and least > 0:
+            axes.set_ylim(0.95 * least, HIGHEST * least)
         end_labels(axes, labels)
         panels.append(drawn)
     return panels

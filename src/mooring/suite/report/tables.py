@@ -12,8 +12,8 @@ from mooring.suite.report.groups import Group, group, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
-# The module that others are compared with, and the bench record that holds their costs.
-REFERENCE, COSTS = "anchored", "zoo"
+# The module that others are compared with, and the bench records of their costs and of the compiled kernels.
+REFERENCE, COSTS, KERNELS = "anchored", "zoo", "kernels"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 # How cards of the zoo are named; they have a table of their own.
 ZOO = "zoo."
@@ -199,6 +199,41 @@ def bench(records: Records, name: str) -> Rows:
         [f"Measured on {machine}."] if machine else [],
         title=record.find("title") or name,
     )
+
+
+@table("kernels", record="bench")
+def kernels(records: Records) -> Rows | None:
+    """One row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
+    found = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
+    if found is None:
+        return None
+    parts: dict[tuple[str, str], list[Record]] = {}
+    for row in found.parts("rows"):
+        parts.setdefault((row.text("precision"), row.text("kernel")), []).append(row)
+    rows = []
+    for (precision, kernel), compiled in parts.items():
+        spilled = [row.whole("spilled") for row in compiled]
+        rows.append(
+            (
+                precision,
+                kernel,
+                ", ".join(dict.fromkeys(row.text("target") for row in compiled)),
+                str(len(compiled)),
+                f"{max(row.whole('registers') for row in compiled)}",
+                f"{max(row.whole('shared') for row in compiled):,}",
+                f"{sum(number > 0 for number in spilled)}",
+                f"{max(spilled)}",
+            )
+        )
+    columns = (
+        *(Column(name, left=True) for name in ("Precision", "Kernel", "Targets")),
+        Column("Compilations"),
+        Column("Registers", group="at most"),
+        Column("Shared bytes", group="at most"),
+        Column("Compilations", group="spilled"),
+        Column("Bytes, at most", group="spilled"),
+    )
+    return Rows(columns, rows)
 
 
 @table("soak", record="soak")
