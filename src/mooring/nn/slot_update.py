@@ -177,7 +177,7 @@ class SlotUpdate(nn.Module):
         self, state: SlotState, identity: Float[Tensor, "*graphs slots channels"] | None = None
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
-        shape, dtype = state.log_mass.shape[:2], self.lin_out.weight.dtype
+        shape, dtype = state.log_mass.shape[:2], self.norm_in.weight.dtype
         # Slots of all graphs as the rows of one matrix: a linear map then is one call and not four.
         u = self.lin_out(self._content(state).reshape(-1, math.prod(self.state_shape[1:])).to(dtype))
         if identity is not None:
