@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import log
@@ -26,7 +26,7 @@ ENOUGH = 0.99
 DEVELOPMENT = 100
 # The tasks whose boards are ranked; of a model that several of them have, the last one's name is shown.
 RANKED = ("nodes", "peptides", "molecules", "linksets", CENSUS, LEADERBOARD)
-# Where the sets of real graphs are ranked; of a set with several presets, the last one.
+# Where the sets of real graphs are ranked; of a set with several presets, the one with most modules, or the last.
 REAL = (
     ("molecules", "quick"),
     ("molecules", "full"),
@@ -102,7 +102,9 @@ def boards(records: Records) -> list[Board]:
         for dataset in dict.fromkeys(item.dataset for item in chosen):
             own = [item for item in chosen if item.dataset == dataset]
             scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
-            sets[dataset] = Board("real graphs", dataset, scores, more_is_better=real.METRICS[own[0].metric][2])
+            board = Board("real", dataset, scores, more_is_better=real.METRICS[own[0].metric][2])
+            if dataset not in sets or len(scores) >= len(sets[dataset].scores):
+                sets[dataset] = board
     return [board for board in (*found, *sets.values()) if board.scores]
 
 
@@ -120,22 +122,37 @@ def ranks(records: Records) -> Rows | None:
     places = [board.places(models) for board in columns]
     named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
     ranked = {model: [found[model][0] for found in places if model in found] for model in models}
+    order = sorted(models, key=lambda model: (-len(tasks[model]), fmean(ranked[model])))
     rows = [
         (
             named[model],
             f"{fmean(ranked[model]):.1f}",
             *(_place(*found[model]) if model in found else ABSENT for found in places),
-            f"{len(ranked[model])} of {len(columns)}",
         )
-        for model in sorted(models, key=lambda model: (-len(tasks[model]), fmean(ranked[model])))
+        for model in order
     ]
     heads = (
         Column("Module", left=True),
         Column("Mean rank"),
         *(Column(board.name, group=board.task) for board in columns),
-        Column("Columns"),
     )
-    return Rows(heads, rows)
+    return Rows(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
+
+
+def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, str]) -> str:
+    """In how many columns each of two modules is ahead of the other by more than the interval of their difference."""
+    ahead = {one: 0, other: 0}
+    shared = [board for board in columns if {one, other} <= board.scores.keys()]
+    for board in shared:
+        if len(board.scores[one].keys() & board.scores[other].keys()) < 2:
+            continue
+        gap = paired_difference(board.scores[one], board.scores[other])
+        if gap.excludes_zero():
+            ahead[one if (gap.mean > 0) == board.more_is_better else other] += 1
+    return (
+        f"{named[one]} against {named[other]}, paired over seeds: ahead by more than the interval in {ahead[one]} of "
+        f"{len(shared)} columns, behind in {ahead[other]}."
+    )
 
 
 def _place(rank: int, level: bool) -> str:
