@@ -1,7 +1,7 @@
 """The paper's second limitation: a construction exists, but does training find it, and in how many updates?
 
-Counted Two-Radius without a cap on parameters, one size changed at a time: identifiers (with as many slots), slots, width,
-temperature. ``python experiments/learnability.py --models moored,anchored``.
+Counted Two-Radius without a cap on parameters, one size changed at a time: identifiers (with as many slots), slots,
+width, temperature. ``python experiments/learnability.py --models moored,anchored``.
 """
 
 from __future__ import annotations
