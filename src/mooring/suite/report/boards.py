@@ -1,29 +1,20 @@
-"""Modules against each other: their ranks on every board, one wide state or many slots, and how fast they learn."""
+"""Modules against each other: their ranks on every board."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import log
-from statistics import fmean, linear_regression
+from statistics import fmean
 
-from mooring.suite.records import Record, Records
-from mooring.suite.report.groups import Group, estimate, group, interval, paired_difference, percent, show, title
+from mooring.suite.records import Records
+from mooring.suite.report.groups import Group, group, paired_difference, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# Presets that are shown but not ranked: one wide state against many slots, with equal parameters or without, and how
-# fast training is.
-WIDTH, WIDE, LEARNED = "width", "wide", "learnability"
-UNRANKED = (WIDTH, WIDE, LEARNED)
-# What is changed there, one at a time; identifiers together with the slots.
-SIZES = {"num_identifiers": "Identifiers", "slots": "Slots", "channels": "Width", "temperature": "Temperature"}
-# A share of right answers that counts as learned.
-ENOUGH = 0.99
-# Seeds from here on choose settings and are in no table.
-DEVELOPMENT = 100
+# Presets with sizes of their own, which are shown but not ranked.
+UNRANKED = ("width", "wide", "learnability")
 # The tasks whose boards are ranked; of a model that several of them have, the last one's name is shown.
 RANKED = ("nodes", "peptides", "molecules", "linksets", CENSUS, LEADERBOARD)
 # Where the sets of real graphs are ranked; of a set with several presets, the one with most modules, or the last.
@@ -157,148 +148,3 @@ def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, st
 
 def _place(rank: int, level: bool) -> str:
     return f"{rank}=" if level and rank > 1 else str(rank)
-
-
-@table("wide-states", task=LEADERBOARD)
-def wide_states(records: Records, preset: str) -> Rows | None:
-    """One wide state, read in several ways, against slots: by number of identifiers and updates, best first."""
-    points = wide_points(records) if preset == WIDE else []
-    if not points:
-        return None
-    rows = []
-    for point in points:
-        run, runs = point.group.first, point.group.runs
-        solved = [each for each in runs if each.number("metrics", "best", "both") == 1.0]
-        first = [len(each.parts("metrics", "epochs")) * each.count("steps_per_epoch") for each in solved]
-        rows.append(
-            (
-                str(point.identifiers),
-                f"{point.updates:,}",
-                title(run.model, run),
-                f"{run.whole('parameters', 'memory') / 1000:.0f}",
-                *(percent(point.group.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
-                f"{len(solved)} of {len(runs)}",
-                f"{sum(first) / len(first):,.0f}" if first else ABSENT,
-                f"{run.number('config', 'learning_rate'):g}",
-                str(point.tried),
-                str(len(runs)),
-            )
-        )
-    columns = (
-        Column("Identifiers"),
-        Column("Updates, at most"),
-        Column("Memory", left=True),
-        Column("Parameters, k"),
-        *(Column(name) for name in ("Label", "Count", "Both")),
-        Column("Solved"),
-        Column("after updates"),
-        Column("Rate"),
-        Column("Settings"),
-        Column("Seeds"),
-    )
-    return Rows(columns, rows, interval=interval([point.group for point in points]))
-
-
-@dataclass(frozen=True)
-class WidePoint:
-    """One memory at one number of identifiers and updates, at the rate that was chosen at a development seed."""
-
-    identifiers: int
-    updates: int
-    group: Group
-    tried: int
-
-
-def wide_points(records: Records) -> list[WidePoint]:
-    """Points in the order of the table; a setting that was only tried at a development seed is counted, not shown."""
-    settings: dict[tuple[int, int, str], list[Group]] = {}
-    for item in group(records.runs(LEADERBOARD, WIDE)):
-        run = item.first
-        updates = int(run.number("config", "epochs")) * run.count("steps_per_epoch")
-        settings.setdefault((run.count("num_identifiers"), updates, item.model), []).append(item)
-    points = []
-    for (identifiers, updates, _), items in settings.items():
-        chosen = max(items, key=lambda item: len(item.runs))
-        runs = tuple(run for run in chosen.runs if run.seed < DEVELOPMENT)
-        if runs:
-            points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(items)))
-    order = {id(point): -point.group.estimate("metrics", "best", "both").mean for point in points}
-    return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
-
-
-@table("learnability", task=LEADERBOARD)
-def learnability(records: Records, preset: str) -> Rows | None:
-    """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
-    groups = group(records.runs(LEADERBOARD, LEARNED), apart=tuple(SIZES)) if preset == LEARNED else []
-    if not groups:
-        return None
-    order = [item.model for item in groups]
-    groups.sort(
-        key=lambda item: (order.index(item.model), [float(item.first.number("config", name)) for name in SIZES])
-    )
-    rows = [
-        (
-            item.title,
-            *(f"{item.first.number('config', name):g}" for name in SIZES),
-            *(_reached(item, name) for name in ("label", "both")),
-            percent(item.estimate("metrics", "best", "both")),
-            str(len(item.runs)),
-        )
-        for item in groups
-    ]
-    columns = (
-        Column("Memory", left=True),
-        *(Column(name) for name in SIZES.values()),
-        *(Column(name, group="updates to 99 %") for name in ("Label", "Both")),
-        Column("Both"),
-        Column("Seeds"),
-    )
-    notes = [sentence for model in dict.fromkeys(order) for sentence in _growth(model, groups)]
-    return Rows(columns, rows, notes, interval=interval(groups))
-
-
-def updates_to(run: Record, metric: str) -> int | None:
-    """Updates after which a run had enough right answers for the first time; None if it never did."""
-    for number, row in enumerate(run.parts("metrics", "epochs"), 1):
-        if row.number(metric) >= ENOUGH:
-            return number * run.count("steps_per_epoch")
-    return None
-
-
-def _reached(item: Group, metric: str) -> str:
-    """Mean and interval over the seeds that got there, and how many did where that was not all."""
-    found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
-    if not found:
-        return ABSENT
-    text = show(estimate([float(value) for value in found]), 1.0, 0)
-    return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
-
-
-def _growth(model: str, groups: Sequence[Group]) -> list[str]:
-    """How the updates grow with identifiers and with width, by least squares over logarithms."""
-    own = [item for item in groups if item.model == model]
-    values = {name: [item.first.number("config", name) for item in own] for name in SIZES}
-    usual = {name: max(set(found), key=found.count) for name, found in values.items()}
-    sentences = []
-    for name, follows in (("num_identifiers", "slots"), ("channels", None)):
-        free = {name, follows}
-        line = [
-            item
-            for item in own
-            if all(item.first.number("config", other) == usual[other] for other in SIZES if other not in free)
-            and (follows is None or item.first.number("config", name) == item.first.number("config", follows))
-        ]
-        for metric in ("label", "both"):
-            points = [
-                (log(item.first.number("config", name)), log(fmean(found)))
-                for item in line
-                if all(found := [updates_to(run, metric) or 0 for run in item.runs])
-            ]
-            if len(points) > 2:
-                slope = linear_regression(*zip(*points, strict=True)).slope
-                what = f"{SIZES[name].lower()}{' and slots together' if follows else ''}"
-                sentences.append(
-                    f"{title(model, line[0].first)}: updates to 99 % of {metric.capitalize()} grow with {what} to the "
-                    f"power {slope:.2f} ({len(points)} sizes)."
-                )
-    return sentences

@@ -1,0 +1,87 @@
+"""Figures of one wide state against many slots, by width and over the updates."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mooring.suite.records import Record, Records
+from mooring.suite.report.drawing import colours, curve, end_labels, figure, panel
+from mooring.suite.report.groups import Group, estimate, group, rank, short
+from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, wide_points
+
+# The runs at each total width, by number of identifiers and model.
+Points = dict[int, dict[str, dict[int, list[Record]]]]
+
+
+@figure("wide-vn", task=LEADERBOARD)
+def by_width(records: Records) -> list[Figure]:
+    """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
+    points: Points = {}
+    # Of several learning rates the best is drawn.
+    for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
+        run = item.first
+        width = run.count("slots") * run.count("channels")
+        points.setdefault(run.count("num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
+    return [_by_width(points, metric) for metric in ("label", "both")] if points else []
+
+
+@figure("wide-states", task=LEADERBOARD)
+def by_updates(records: Records) -> list[Figure]:
+    """Both over the updates, mean over seeds, one panel per number of identifiers; the shortest budget."""
+    points = wide_points(records)
+    inks = colours(point.group.model for point in points)
+    panels = []
+    for size in sorted({point.identifiers for point in points}):
+        own = [point for point in points if point.identifiers == size]
+        least = min(point.updates for point in own)
+        figure, axes = panel(f"n = {size}", "updates", "Both (%)", (3.6, 2.7))
+        shown = [point.group for point in own if point.updates == least]
+        labels = [_learning(axes, item, least, inks[item.model]) for item in shown]
+        axes.set_ylim(-2, 103)
+        end_labels(axes, labels)
+        panels.append(figure)
+    return panels
+
+
+def _learning(axes: Axes, item: Group, updates: int, ink: str) -> tuple[float, str, str]:
+    """Draw the mean over seeds; a run that was solved stays where it was."""
+    steps = item.first.count("steps_per_epoch")
+    curves = [[100 * row.number("both") for row in run.parts("metrics", "epochs")] for run in item.runs]
+    epochs = updates // steps
+    held = [line + line[-1:] * (epochs - len(line)) for line in curves]
+    means = [sum(values) / len(values) for values in zip(*held, strict=True)]
+    name = short(item.model, item.first)
+    curve(axes, [steps * (epoch + 1) for epoch in range(epochs)], means, name, ink, "-", lw=1.3)
+    return means[-1], name, ink
+
+
+def _by_width(points: Points, metric: str) -> Figure:
+    inks = colours(model for models in points.values() for model in models)
+    figure = Figure(figsize=(1.0 + 1.7 * len(points), 2.5))
+    row = figure.subplots(1, len(points), sharey=True, squeeze=False)[0]
+    for axes, (size, models) in zip(row, sorted(points.items()), strict=True):
+        axes.set_title(f"{metric.capitalize()}, n = {size}", pad=8)
+        axes.set_xlabel("total width")
+        labels = [_line(axes, models[model], metric, model, inks[model]) for model in sorted(models, key=rank)]
+    row[0].set_ylim(-2, 103)
+    row[0].set_ylabel("accuracy (%)")
+    end_labels(row[-1], labels)
+    return figure
+
+
+def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, ink: str) -> tuple[float, str, str]:
+    """Draw one model; its height at the largest width, its name and its colour."""
+    widths = sorted(by_width)
+    values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
+    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    axes.set_xscale("log", base=2)
+    name = short(model, by_width[widths[-1]][0])
+    curve(axes, widths, found, name, ink, "-o", ms=3.5)
+    axes.set_xticks(widths, [str(width) for width in widths])
+    axes.minorticks_off()
+    return found[-1], name, ink
+
+
+def _both(item: Group) -> float:
+    return item.estimate("metrics", "best", "both").mean
