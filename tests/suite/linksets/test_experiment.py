@@ -105,3 +105,8 @@ def test_the_threshold_is_chosen_on_validation_graphs_and_used_on_the_others() -
     assert set(diagnostics["f1_by_size"]["f1"]) == {0.0}
     assert experiment.evaluate(doubtful, 0)["threshold"] == metrics["threshold"]
     assert experiment.evaluate(doubtful, 0)["f1"] == 1.0
+
+
+def test_turns_need_ranks_to_tell() -> None:
+    with pytest.raises(ValueError, match="turns=3 without exact_ranks"):
+        PRESETS["tiny"].but(turns=3)

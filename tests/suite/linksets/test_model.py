@@ -9,10 +9,10 @@ from torch import Tensor
 
 from mooring import zoo
 from mooring.suite.linksets import LinkExperiment, LinkNet
-from mooring.suite.linksets.data import generate_many
+from mooring.suite.linksets.data import generate_many, greedy
 from mooring.suite.linksets.data.dataset import LinkBatch, collate
+from mooring.suite.linksets.decoder import Rivals
 from mooring.suite.linksets.experiment import PRESETS
-from mooring.suite.linksets.model import pair_ranks
 
 TINY = PRESETS["tiny"].but(init_std=0.3)
 GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)
@@ -54,7 +54,7 @@ def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -
 
 def test_ranks_count_heavier_rivals_one_by_one() -> None:
     batch, sectors = graphs(3, 0, 4), TINY.graphs.sectors
-    found = pair_ranks(batch, sectors)
+    found = Rivals(batch, sectors).heavier(torch.ones_like(batch.weight))
     assert len(batch.weight) > 20
     for end in (0, 1):
         for pair, node in enumerate(batch.pairs[end].tolist()):
@@ -165,3 +165,41 @@ def test_graphs_without_pairs_give_no_logits() -> None:
     nothing = torch.zeros(2, 0, dtype=torch.long)
     empty = dataclasses.replace(batch, pairs=nothing, sector=nothing, weight=batch.weight[:0], target=batch.target[:0])
     assert net("anchored")(empty).shape == (0,)
+
+
+def test_the_only_choice_that_its_rivals_leave_as_it_is_is_the_greedy_one() -> None:
+    settings = dataclasses.replace(TINY.graphs, nodes=(40, 50), larger_nodes=(51, 51))
+    crowded = generate_many(settings, "train", 2, seed=0)
+    batch = collate(crowded, np.array([0, 1]), settings.sectors)
+    rivals, room = Rivals(batch, settings.sectors), torch.tensor([settings.per_sector, settings.degree])
+    kept, turns = torch.ones_like(batch.weight), 0
+    while not torch.equal(kept, after := (rivals.heavier(kept) < room).all(-1).all(0).to(kept.dtype)):
+        kept, turns = after, turns + 1
+    assert turns > 3
+    assert kept.bool().tolist() == np.concatenate([greedy(graph, settings) for graph in crowded]).tolist()
+
+
+def test_turns_tell_a_pair_which_rivals_were_taken() -> None:
+    torch.manual_seed(0)
+    model = LinkExperiment(TINY.but(exact_ranks=True, turns=3), "none", seed=0).build().double()
+    batch = graphs(0, 1)
+    first, second, third = model(batch, every_turn=True)
+    assert torch.equal(model(batch), third)
+    assert not torch.equal(first, second)
+    decoder = model.decoder
+    seen: list[Tensor] = []
+    decoder.lin_turn.register_forward_hook(lambda _, told, __: seen.append(told[0]))
+    model(batch)
+    counted = Rivals(batch, TINY.graphs.sectors).heavier(first.sigmoid()).log1p()
+    torch.testing.assert_close(seen[0][..., :2], counted)
+    torch.testing.assert_close(seen[0][..., 2], (first / 4).tanh().expand(2, -1))
+    # One turn is the model with exact ranks, and no turn has anything to be told by.
+    once = LinkExperiment(TINY.but(exact_ranks=True), "none", seed=0).build()
+    assert once.decoder.lin_turn is None
+
+
+def test_turns_of_a_graph_do_not_depend_on_its_batch() -> None:
+    torch.manual_seed(0)
+    model = LinkExperiment(TINY.but(exact_ranks=True, turns=4), "moored", seed=0).build().double()
+    alone = torch.cat([model(graphs(index)) for index in (3, 0, 2)])
+    torch.testing.assert_close(model(graphs(3, 0, 2)), alone)

@@ -90,6 +90,14 @@ def test_an_option_that_only_newer_records_have_does_not_join_them_with_the_olde
     assert found == {"": (0, 1), "update norm batch": (2,)}
 
 
+def test_a_switch_is_named_without_its_value(
+    save: Callable[..., Path], make_run: Callable[..., dict[str, Any]]
+) -> None:
+    for seed, config in enumerate([{"carry": True, "told": False}] * 2 + [{"carry": False, "told": True}]):
+        path = save(make_run("vn", seed, 1, 1, 1, config=config), f"vn-{seed}.json")
+    assert {item.variant for item in group(load([path.parent]).runs("two-radius"))} == {"", "no carry, told"}
+
+
 def test_what_older_records_were_made_with_is_the_default_of_every_config() -> None:
     # Two options of one task each, all of whose records agree.
     alike = {"mass", "temperature"}

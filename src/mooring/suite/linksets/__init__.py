@@ -12,7 +12,7 @@ __getattr__ = late(
         "LinkExperiment": "experiment",
         "LinkNet": "model",
         "NodeFeatures": "model",
-        "PairDecoder": "model",
+        "PairDecoder": "decoder",
         "matched_hidden": "model",
     },
 )

@@ -18,6 +18,7 @@ from mooring.nn import MemoryOptions
 from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSettings, cached, collate
 from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
 from mooring.suite.linksets.model import LinkNet, matched_hidden
+from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.engine import cores
 from mooring.suite.train.experiment import MemoryConfig, describe, register_experiment
 from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
@@ -42,6 +43,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
         waves: Fourier features of a point.
         exact_ranks: tell the decoder how many heavier rivals each pair has, which no memory can know exactly: where
             the ceiling is.
+        turns: how often, with `exact_ranks`; from the second turn on only what the last one took is counted.
     """
 
     batch_size: int = 32
@@ -56,6 +58,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
     memory: MemoryOptions = MemoryOptions(slots=64, heads=1, init_std=0.02, anchor_init=3.0)
     waves: int = 16
     exact_ranks: bool = False
+    turns: int = 1
 
     at_least_one: ClassVar[tuple[str, ...]] = (
         "validation_graphs",
@@ -65,8 +68,17 @@ class LinkConfig(FiniteConfig, MemoryConfig):
         "blocks",
         "hidden",
         "waves",
+        "turns",
     )
     not_negative: ClassVar[tuple[str, ...]] = ("data_seed",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.turns > 1 and not self.exact_ranks:
+            raise OutOfRange(
+                type(self).__name__,
+                f"turns={self.turns} without exact_ranks. Set exact_ranks=true, or leave turns at 1.",
+            )
 
     def num_graphs(self, split: str) -> int:
         """Number of graphs of a split."""
@@ -117,7 +129,7 @@ class LinkExperiment(FiniteExperiment):
             blocks=config.blocks,
             hidden=hidden,
             waves=config.waves,
-            ranks=config.exact_ranks,
+            turns=config.turns if config.exact_ranks else 0,
         )
 
     def train_batch(self, epoch: int, step: int) -> LinkBatch:
@@ -126,9 +138,11 @@ class LinkExperiment(FiniteExperiment):
 
     def loss(self, net: nn.Module, batch: LinkBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         # Summed over the pairs of the batch and divided by their number: large graphs count for more, as they do in F1.
+        # Every turn of the decoder is taught, not the last alone.
         # A batch without candidates has nothing to learn from, and a mean over nothing would be nan.
-        total = functional.binary_cross_entropy_with_logits(net(batch), batch.target, reduction="sum")
-        return total / max(len(batch.target), 1), {}
+        logits = net(batch, every_turn=True)
+        total = functional.binary_cross_entropy_with_logits(logits, batch.target.expand_as(logits), reduction="sum")
+        return total / max(logits.numel(), 1), {}
 
     def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
         probability = self._predict(net, "validation")

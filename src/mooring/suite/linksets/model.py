@@ -1,4 +1,4 @@
-"""Nodes meet only in a global memory; then pairs are judged one by one."""
+"""Nodes meet only in a global memory; then pairs are judged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mooring import zoo
 from mooring.suite.linksets.data import LinkBatch, LinkSettings
+from mooring.suite.linksets.decoder import PairDecoder, sector_middle
 from mooring.zoo import MemorySpec
 
 # Radians per unit of length: waves of about the disc's diameter down to the size of a neighbourhood.
@@ -56,86 +57,6 @@ class NodeFeatures(nn.Module):
         return torch.cat([own, gain, batch.parity.unsqueeze(1) * gain, places], dim=1)
 
 
-def sector_middle(orientation: Tensor, sector: Tensor, sectors: int) -> Tensor:
-    """Direction of the middle of a sector, in radians from the x axis."""
-    return orientation + (sector + 0.5) * (2 * math.pi / sectors)
-
-
-# Log-weights lie between about 11 and 18.4; brought to the scale of the other features.
-WEIGHT_CENTRE, WEIGHT_SCALE = 15.0, 2.0
-
-
-class PairDecoder(nn.Module):
-    r"""Candidate pairs -> one logit each, the same whichever node comes first.
-
-    .. math::
-        u_{ij} = \phi\bigl(W_{s(i,j)} h_i, e_{ij}\bigr), \qquad \ell_{ij} = \psi(u_{ij} + u_{ji}, u_{ij} \odot u_{ji})
-
-    :math:`u_{ij}` is what node i thinks of j. A node has one vector for each of its sectors, :math:`W_s h_i`, and the
-    pair takes that of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` hold all that the greedy
-    solver knows of one pair: weight, distance, both gains, and where in the sector j stands.
-
-    Args:
-        channels: width of the node vectors.
-        sectors: sectors of a node.
-        hidden: width inside.
-        ranks: the features also hold the exact ranks of the pair, see :func:`pair_ranks`.
-
-    Shapes: h ``[nodes, channels]`` -> ``[pairs]``.
-    """
-
-    def __init__(self, channels: int, sectors: int, hidden: int, *, ranks: bool = False) -> None:
-        super().__init__()
-        self.sectors = sectors
-        self.ranks = ranks
-        self.by_sector = nn.Linear(channels, sectors * hidden)
-        self.lin_pair = nn.Linear(6 + 2 * ranks, hidden, bias=False)
-        self.side = nn.Sequential(nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU())
-        self.head = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1))
-
-    def forward(self, h: Float[Tensor, "nodes channels"], batch: LinkBatch) -> Float[Tensor, " pairs"]:
-        views = self.by_sector(h).unflatten(1, (self.sectors, -1)).flatten(0, 1)
-        # The two ends are one batch of twice the pairs: [2, pairs, hidden].
-        seen = views[batch.pairs * self.sectors + batch.sector]
-        features = pair_features(batch, self.sectors)
-        if self.ranks:
-            features = torch.cat([features, pair_ranks(batch, self.sectors).log1p()], dim=-1)
-        first, second = self.side(seen + self.lin_pair(features))
-        return self.head(torch.cat([first + second, first * second], dim=-1)).squeeze(-1)
-
-
-def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
-    """What either end of each pair sees: weight, distance, own gain, other's gain, direction within the sector."""
-    here, there = batch.pairs, batch.pairs.flip(0)
-    offset = batch.position[there] - batch.position[here]
-    # Two nodes at one point have no direction; any will do, and atan2 gives zero.
-    direction = torch.atan2(offset[..., 1], offset[..., 0])
-    within = direction - sector_middle(batch.orientation[here], batch.sector, sectors)
-    weight = ((batch.weight - WEIGHT_CENTRE) / WEIGHT_SCALE).expand(2, -1)
-    return torch.stack(
-        [weight, offset.norm(dim=-1), batch.gain[here], batch.gain[there], within.cos(), within.sin()], dim=-1
-    )
-
-
-def pair_ranks(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 2"]:
-    """How many heavier candidates either end of each pair has, in the sector that the pair lies in and in all of them.
-
-    What a memory that held every node, and lost nothing, could tell the decoder.
-    """
-    weight = batch.weight.repeat(2)
-    crowds = (batch.pairs * sectors + batch.sector, batch.pairs)
-    return torch.stack([_rank(crowd.flatten(), weight).view_as(batch.pairs) for crowd in crowds], dim=-1)
-
-
-def _rank(crowd: Tensor, weight: Tensor) -> Tensor:
-    """For each entry the number of heavier ones in its crowd; of equal ones the first counts as heavier."""
-    order = weight.argsort(descending=True, stable=True)
-    order = order[crowd[order].argsort(stable=True)]
-    sizes = torch.bincount(crowd)
-    place = torch.arange(len(crowd), device=crowd.device) - (sizes.cumsum(0) - sizes)[crowd[order]]
-    return torch.empty_like(weight).scatter_(0, order, place.to(weight.dtype))
-
-
 # The model whose size the others are matched to.
 MATCHED = "anchored"
 
@@ -158,7 +79,7 @@ class LinkNet(nn.Module):
         blocks: memory modules, each followed by a node MLP.
         hidden: hidden width of the node MLPs, see :func:`matched_hidden`.
         waves: Fourier features of a point.
-        ranks: as in :class:`PairDecoder`.
+        turns: as in :class:`PairDecoder`.
     """
 
     def __init__(
@@ -170,7 +91,7 @@ class LinkNet(nn.Module):
         blocks: int,
         hidden: int,
         waves: int,
-        ranks: bool = False,
+        turns: int = 0,
     ) -> None:
         super().__init__()
         channels = spec.channels
@@ -185,15 +106,17 @@ class LinkNet(nn.Module):
         self.memory = nn.ModuleList(module for module in modules if module is not None)
         self.mlps = nn.ModuleList(_mlp(channels, hidden) for _ in range(blocks))
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(blocks))
-        self.decoder = PairDecoder(channels, settings.sectors, channels, ranks=ranks)
+        self.decoder = PairDecoder(channels, settings.sectors, channels, turns=turns)
 
-    def forward(self, batch: LinkBatch) -> Float[Tensor, " pairs"]:
+    def forward(self, batch: LinkBatch, *, every_turn: bool = False) -> Float[Tensor, "*turns pairs"]:
+        """The logits of the decoder's last turn, which are the answer, or those of every turn."""
         h = self.encoder(self.features(batch))
         for block, (mlp, norm) in enumerate(zip(self.mlps, self.norms, strict=True)):
             if self.memory:
                 h = self.memory[block](h, batch.batch, num_graphs=batch.num_graphs)
             h = norm(h + mlp(h))
-        return self.decoder(h, batch)
+        logits = self.decoder(h, batch)
+        return logits if every_turn else logits[-1]
 
 
 def matched_hidden(memory: str, spec: MemorySpec, hidden: int) -> int:

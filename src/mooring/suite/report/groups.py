@@ -55,6 +55,7 @@ LATER: Mapping[str, Any] = {
     "dropout": 0.0,
     "equal_parameters": True,
     "exact_ranks": False,
+    "turns": 1,
     "hidden_channels": None,
     "integrate": "film",
     "mass_map": "mlp",
@@ -183,7 +184,7 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
     for (model, dumped), members in parts.items():
         config = json.loads(dumped)
         changed = [name for name in usual if name not in apart and config.get(name) != usual[name]]
-        variant = ", ".join(f"{name.replace('_', ' ')} {_short(config.get(name))}" for name in changed)
+        variant = ", ".join(_setting(name, config.get(name)) for name in changed)
         found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
     if all(item.first.find("order") is not None for item in found):
         return sorted(found, key=lambda item: (item.first.whole("order"), item.model, item.variant))
@@ -239,6 +240,14 @@ def _names(runs: Sequence[Record]) -> list[str]:
 def _most_common(configs: Sequence[Mapping[str, Any]], name: str) -> Any:
     counts = Counter(json.dumps(config[name], sort_keys=True) for config in configs if name in config)
     return json.loads(counts.most_common(1)[0][0])
+
+
+def _setting(name: str, value: Any) -> str:
+    """One option as a row names it: "slots 16"; what is switched on by its name alone, "exact ranks"."""
+    words = name.replace("_", " ")
+    if isinstance(value, bool):
+        return words if value else f"no {words}"
+    return f"{words} {_short(value)}"
 
 
 def _short(value: Any) -> str:
