@@ -21,7 +21,7 @@ from mooring.suite.train import get_experiment
 SETS = (
     *(("molecules", name) for name in ("esol", "freesolv", "lipo", "bace")),
     ("peptides", "func"),
-    ("nodes", "minesweeper"),
+    *(("nodes", name) for name in ("minesweeper", "tolokers")),
 )
 # The network alone, and the network with the parameters of a memory in an MLP.
 ALONE, WITHOUT = "plain", "none"
