@@ -329,6 +329,24 @@ def test_what_is_told_exact_ranks_takes_no_rank(make_run: Make, save: Save) -> N
     assert [row[3:5] for row in boards.rows] == [("1", "1"), ("2", "2")]
 
 
+def test_what_is_told_exact_ranks_has_a_table_of_its_own(make_run: Make, save: Save) -> None:
+    told = {"exact_ranks": True}
+    configs = [{}, told, told | {"turns": 1}, told | {"turns": 8}]
+    for seed, config in enumerate(configs):
+        made = make_run("none", seed, 1, 1, 1, task="linksets", preset="full", config=config)
+        made["metrics"]["final"] = {"test/f1": 0.1 * (seed + 1), "greedy/f1": 0.9, "greedy/larger_f1": 0.7}
+        path = save(made, f"none-{seed}.json")
+    records = load([path.parent])
+    assert [(row[1], row[-1]) for row in build("linksets", records, preset="full").rows] == [
+        ("0.100", "1"),
+        ("0.900", "–"),
+    ]
+    rows = build("linksets-ceiling", records, preset="full").rows
+    # A record from before there were turns had one.
+    assert [row[1:3] for row in rows[:2]] == [("1", "0.250 ± 0.635"), ("8", "0.400")]
+    assert rows[2] == ("Greedy solver", "–", "0.900", "–", "0.700", "–", "–")
+
+
 def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save: Save) -> None:
     # Both takes n² / 8 validations of 50 updates; one run of the largest never gets there.
     usual = {"num_identifiers": 16, "slots": 16, "channels": 64, "temperature": 0.35, "steps_per_epoch": 50}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mooring.suite.records import Records
+from mooring.suite.records import Record, Records
 from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, plain, show
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
@@ -18,14 +18,17 @@ FIELDS = {
     "larger/f1": ("F1", "larger graphs"),
     "larger/decoded_f1": ("F1, decoded", "larger graphs"),
 }
+CEILING = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
 # tab:link-generation: F1 on a data set that is not public, so shown beside ours but not comparable like for like.
 PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
 
 @table("linksets", task=TASK)
-def scores(records: Records, preset: str) -> Rows:
+def scores(records: Records, preset: str) -> Rows | None:
     """F1, precision and recall before and after decoding, beside the paper's F1."""
-    groups = group(records.runs(TASK, preset))
+    groups = group(_runs(records, preset))
+    if not groups:
+        return None
     fields = [
         name for name in FIELDS if name == "test/f1" or any(item.has("metrics", "final", name) for item in groups)
     ]
@@ -44,12 +47,36 @@ def scores(records: Records, preset: str) -> Rows:
     return Rows(columns, rows, _gap(groups), interval=interval(groups))
 
 
+@table("linksets-ceiling", task=TASK)
+def ceiling(records: Records, preset: str) -> Rows | None:
+    """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
+    groups = group(_runs(records, preset, told=True), apart=("turns",))
+    if not groups:
+        return None
+    groups.sort(key=lambda item: (item.title, _turns(item)))
+    rows = [
+        (item.title, str(_turns(item)), *(_cell(item, name) for name in CEILING), str(len(item.runs)))
+        for item in groups
+    ]
+    if groups[0].has("metrics", "final", "greedy/f1"):
+        name, *cells, _, seeds = _greedy(groups, CEILING)
+        rows.append((name, ABSENT, *cells, seeds))
+    columns = (
+        Column("Module", left=True),
+        Column("Turns"),
+        *(Column(*FIELDS[name]) for name in CEILING),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows, interval=interval(groups))
+
+
 @table("linksets-violations", task=TASK)
 def violations(records: Records, preset: str) -> Rows | None:
     """Share of violated constraints before and after decoding."""
-    groups = group(records.runs(TASK, preset))
+    runs = _runs(records, preset)
+    groups = group(runs)
     start = "test/violations_"
-    found = dict.fromkeys(name for run in records.runs(TASK, preset) for name in run.mapping("metrics", "final"))
+    found = dict.fromkeys(name for run in runs for name in run.mapping("metrics", "final"))
     names = [name.removeprefix(start) for name in found if name.startswith(start)]
     if not names:
         return None
@@ -65,6 +92,15 @@ def violations(records: Records, preset: str) -> Rows | None:
         *(Column(name, group="decoded") for name in titles),
     )
     return Rows(columns, rows, interval=interval(groups))
+
+
+def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:
+    """The runs whose decoder has the memory alone, or those whose decoder is told the ranks."""
+    return [run for run in records.runs(TASK, preset) if bool(run.mapping("config").get("exact_ranks")) == told]
+
+
+def _turns(item: Group) -> int:
+    return int(item.first.number("config", "turns")) if item.first.find("config", "turns") is not None else 1
 
 
 def _gap(groups: Sequence[Group]) -> list[str]:

@@ -21,6 +21,7 @@ RANKED = ("nodes", "peptides", "molecules", "linksets", CENSUS, LEADERBOARD)
 REAL = (
     ("molecules", "quick"),
     ("molecules", "full"),
+    ("molecules", "hiv"),
     ("peptides", "quick"),
     ("peptides", "full"),
     ("nodes", "quick"),
