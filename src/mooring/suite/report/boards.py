@@ -1,17 +1,22 @@
-"""Modules against each other: their ranks on every board."""
+"""Modules against each other: their ranks on every board, and the board of all of the zoo with what they cost."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from statistics import fmean
 
-from mooring.suite.records import Records
-from mooring.suite.report.groups import Group, group, paired_difference, title
+from mooring.suite.records import Record, Records
+from mooring.suite.report.cards import ZOO, cards, verdict
+from mooring.suite.report.groups import Group, group, paired_difference, percent, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
+# The module that others are compared with, and the bench record of what they cost.
+REFERENCE, COSTS = "anchored", "zoo"
+VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
 # Presets with sizes of their own, which are shown but not ranked.
 UNRANKED = ("width", "wide", "learnability")
@@ -149,3 +154,86 @@ def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, st
 
 def _place(rank: int, level: bool) -> str:
     return f"{rank}=" if level and rank > 1 else str(rank)
+
+
+@table("leaderboard", task=LEADERBOARD)
+def leaderboard(records: Records, preset: str) -> Rows | None:
+    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
+    if preset in UNRANKED:
+        return None
+    counted = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
+    census = at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
+    audited = cards(records, zoo=True)
+    verdicts = [name for name in VERDICTS if any(name in card for card in audited.values())]
+    rows = []
+    for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
+        card = audited.get(item.model, {})
+        rows.append(
+            (
+                title(item.model, item.first),
+                *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
+                *(verdict(card[name]) if name in card else ABSENT for name in verdicts),
+                str(len(item.runs)),
+            )
+        )
+    columns = (
+        Column("Module", left=True),
+        *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
+        *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
+        *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows)
+
+
+@table("leaderboard-costs", task=LEADERBOARD)
+def costs(records: Records, preset: str) -> Rows | None:
+    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
+    bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
+    if bench is None or preset in UNRANKED:
+        return None
+    measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
+    shapes = list(dict.fromkeys(shape for shape, _ in measured))
+    if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
+        raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
+    runs = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
+    rows = []
+    for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
+        model = name.removeprefix(ZOO)
+        item = runs.get(model)
+        times = [_ratio(measured, shape, name) for shape in shapes]
+        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
+        rows.append(
+            (
+                title(model, item.first if item else None),
+                *(ABSENT if time is None else f"{time:.2f}" for time in times),
+                *(ABSENT if memory is None else f"{memory:.2f}" for memory in extra),
+                ABSENT if item is None else f"{item.first.whole('parameters', 'memory'):,}",
+                ABSENT if item is None else f"{item.first.number('config', 'learning_rate'):g}",
+            )
+        )
+    sizes = [f"{int(shape.partition('x')[2]):,}" for shape in shapes]
+    columns = (
+        Column("Module", left=True),
+        *(Column(size, group="time at n") for size in sizes),
+        *(Column(size, group="memory at n") for size in sizes),
+        Column("Parameters"),
+        Column("Rate"),
+    )
+    return Rows(columns, rows, machine=bench.find("machine"))
+
+
+def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
+    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    return None if ours is None or not theirs else ours / theirs
+
+
+def _found(row: Record | None, field: str) -> float | None:
+    return None if row is None or row.find(field) is None else row.number(field)
+
+
+def _error(item: Group | None, split: str) -> str:
+    if item is None or not item.has("metrics", "final", f"{split}/log_mae"):
+        return ABSENT
+    return show(item.estimate("metrics", "final", f"{split}/log_mae"))

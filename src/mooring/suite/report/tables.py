@@ -1,24 +1,17 @@
-"""Tables that belong to no single task: every module side by side, claims, audit cards, speed, what was tried."""
+"""Tables that belong to no single task: claims, speed, what was tried at length."""
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report.boards import CENSUS, LEADERBOARD, UNRANKED, at_best_rates
-from mooring.suite.report.groups import Group, group, percent, show, title
+from mooring.suite.report import boards as _boards  # noqa: F401 (its tables and those of the cards are registered too)
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
-# The module that others are compared with, and the bench records of their costs and of the compiled kernels.
-REFERENCE, COSTS, KERNELS = "anchored", "zoo", "kernels"
-VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
-# How cards of the zoo are named; they have a table of their own.
-ZOO = "zoo."
-# Measurements whose verdict is a phrase of numbers and needs a wide column.
-PHRASES = ("numeric_range", "dtypes", "cost_growth")
+# The bench record of the compiled kernels.
+KERNELS = "kernels"
 # Fields of a soak record: what was tried, how often, and each thing that must not happen, with its count.
 TRIED = (
     (
@@ -41,74 +34,6 @@ TRIED = (
     ),
     ("kinds of broken records", ("reports", "kinds"), (("traceback", ("reports", "tracebacks")),)),
 )
-
-
-@table("leaderboard", task=LEADERBOARD)
-def leaderboard(records: Records, preset: str) -> Rows | None:
-    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
-    if preset in UNRANKED:
-        return None
-    counted = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
-    census = at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
-    cards = _cards(records, zoo=True)
-    verdicts = [name for name in VERDICTS if any(name in card for card in cards.values())]
-    rows = []
-    for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
-        card = cards.get(item.model, {})
-        rows.append(
-            (
-                title(item.model, item.first),
-                *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
-                *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
-                *(_verdict(card[name]) if name in card else ABSENT for name in verdicts),
-                str(len(item.runs)),
-            )
-        )
-    columns = (
-        Column("Module", left=True),
-        *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
-        *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
-        *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
-        Column("Seeds"),
-    )
-    return Rows(columns, rows)
-
-
-@table("leaderboard-costs", task=LEADERBOARD)
-def costs(records: Records, preset: str) -> Rows | None:
-    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
-    bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
-    if bench is None or preset in UNRANKED:
-        return None
-    measured = {(row.text("shape"), row.text("contestant")): row for row in bench.parts("rows")}
-    shapes = list(dict.fromkeys(shape for shape, _ in measured))
-    if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
-        raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
-    runs = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
-    rows = []
-    for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
-        model = name.removeprefix(ZOO)
-        item = runs.get(model)
-        times = [_ratio(measured, shape, name) for shape in shapes]
-        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
-        rows.append(
-            (
-                title(model, item.first if item else None),
-                *(ABSENT if time is None else f"{time:.2f}" for time in times),
-                *(ABSENT if memory is None else f"{memory:.2f}" for memory in extra),
-                ABSENT if item is None else f"{item.first.whole('parameters', 'memory'):,}",
-                ABSENT if item is None else f"{item.first.number('config', 'learning_rate'):g}",
-            )
-        )
-    sizes = [f"{int(shape.partition('x')[2]):,}" for shape in shapes]
-    columns = (
-        Column("Module", left=True),
-        *(Column(size, group="time at n") for size in sizes),
-        *(Column(size, group="memory at n") for size in sizes),
-        Column("Parameters"),
-        Column("Rate"),
-    )
-    return Rows(columns, rows, machine=bench.find("machine"))
 
 
 @table("verify", record="verify")
@@ -148,26 +73,6 @@ def checks(records: Records) -> Rows:
 def claims(records: Records) -> list[Record]:
     """Every claim of every verify record, in the order it was checked."""
     return [claim for record in records.kind("verify") for claim in record.parts("claims")]
-
-
-@table("audit", record="audit")
-def audit(records: Records) -> Rows:
-    """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
-    return _matrix(_cards(records, zoo=False), phrases=False)
-
-
-@table("audit-ranges", record="audit")
-def audit_ranges(records: Records) -> Rows | None:
-    """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
-    found = _matrix(_cards(records, zoo=False), phrases=True)
-    return found if len(found.columns) > 1 else None
-
-
-@table("audit-zoo", record="audit")
-def audit_zoo(records: Records) -> Rows | None:
-    """The verdicts on the modules of the zoo."""
-    cards = _cards(records, zoo=True)
-    return _matrix(cards, phrases=False) if cards else None
 
 
 def bench_names(records: Records) -> list[dict[str, str]]:
@@ -278,60 +183,6 @@ def mutation(records: Records) -> Rows:
         str(len(survivors)),
     )
     return Rows(columns, [row], seed=record.whole("seed"))
-
-
-def _cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
-    """The findings of each card by name, of the modules of the zoo or of the others."""
-    return {
-        card.text("module").removeprefix(ZOO): {part.name("name"): part for part in card.parts("findings")}
-        for card in records.kind("audit")
-        if card.text("module").startswith(ZOO) == zoo
-    }
-
-
-def _matrix(cards: dict[str, dict[str, Record]], *, phrases: bool) -> Rows:
-    """Modules down, measurements across."""
-    names = dict.fromkeys(name for card in cards.values() for name in card)
-    shown = [name for name in names if (name in PHRASES) == phrases]
-    rows = []
-    alarms = set()
-    for place, (module, card) in enumerate(cards.items()):
-        cells = []
-        for column, measurement in enumerate(shown, start=1):
-            if measurement not in card:
-                cells.append(ABSENT)
-                continue
-            verdict = card[measurement].text("verdict")
-            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix does not.
-            cells.append(verdict if phrases else re.split(r"[:;]| \(", verdict)[0])
-            if card[measurement].find("broken"):
-                alarms.add((place, column))
-        rows.append((module.rsplit(":", 1)[-1], *cells))
-    titles = [measurement.replace("_", " ").capitalize() for measurement in shown]
-    columns = (Column("Module", left=True), *(Column(text, left=True, wide=phrases) for text in titles))
-    return Rows(columns, rows, alarms=alarms)
-
-
-def _verdict(finding: Record) -> str:
-    """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
-    short = re.split(r":| \(", finding.text("verdict"))[0]
-    first = short.partition(" ")[0]
-    return first if first.isdigit() else short
-
-
-def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
-    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
-    return None if ours is None or not theirs else ours / theirs
-
-
-def _found(row: Record | None, field: str) -> float | None:
-    return None if row is None or row.find(field) is None else row.number(field)
-
-
-def _error(item: Group | None, split: str) -> str:
-    if item is None or not item.has("metrics", "final", f"{split}/log_mae"):
-        return ABSENT
-    return show(item.estimate("metrics", "final", f"{split}/log_mae"))
 
 
 def _bench_name(record: Record) -> str:
