@@ -242,6 +242,24 @@ def test_the_figure_a_document_names_is_drawn_and_kept_fresh(everything: Path, t
         refresh([document], [everything], check=True)
 
 
+def test_a_panel_is_found_by_its_title(save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path) -> None:
+    for dataset in ("esol", "lipo"):
+        made = make_run("none", 0, 1, 1, 1, task="molecules", preset="full", config={"dataset": dataset})
+        made["diagnostics"] = {"metric": "rmse"}
+        made["metrics"] |= {"final": {"test/rmse": 1.0}, "best": {"rmse": 1.0}, "epochs": [{"epoch": 0, "rmse": 1.0}]}
+        path = save(made, f"{dataset}.json")
+    drawn = {}
+    for panel in ("lipo", "esol", "1", "2"):
+        document = tmp_path / f"{panel}.md"
+        comment = f"<!-- mooring:figure molecules-curves preset=full panel={panel} -->\n![Curves](img/{panel}.svg)\n"
+        document.write_text(comment, encoding="utf-8")
+        (drawing,) = refresh([document], [path.parent])
+        drawn[panel] = drawing.read_bytes()
+    assert (drawn["esol"] == drawn["1"]) != (drawn["esol"] == drawn["2"])
+    assert (drawn["lipo"] == drawn["1"]) != (drawn["lipo"] == drawn["2"])
+    assert drawn["lipo"] != drawn["esol"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -312,6 +312,19 @@ def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run:
         ("gmt", "2.0", "2=", *"222222"),
         ("lse", "3.0", "3=", *"333333"),
     )
+    # Columns may be shown apart; the mean rank stays that of all.
+    assert build("ranks", load([path.parent]), graphs="made").rows == table.rows
+    for model, test in {"gmt": 0.5, "ogb-vn": 0.4}.items():
+        for dataset in ("esol", "lipo"):
+            made = make_run(model, 0, 1, 1, 1, task="molecules", preset="full", config={"dataset": dataset})
+            made["diagnostics"] = {"metric": "rmse"}
+            made["metrics"]["final"], made["metrics"]["best"] = {"test/rmse": test}, {"rmse": test}
+            save(made, f"{dataset}-{model}.json")
+    real = build("ranks", load([path.parent]), graphs="real")
+    assert [column.title for column in real.columns] == ["Module", "Mean rank", "esol", "lipo"]
+    assert real.rows == (("gmt", "2.0", "2", "2"), ("ogb-vn", "1.0", "1", "1"))
+    with pytest.raises(ValueError, match="graphs is 'fake', expected 'all', 'made' or 'real'"):
+        build("ranks", load([path.parent]), graphs="fake")
     # On Two-Radius the two cannot be told apart; in the census one error is half of the other at both seeds.
     assert table.notes[-1] == (
         "moored against gmt, paired over seeds: ahead by more than the interval in 6 of 7 columns, behind in 0."

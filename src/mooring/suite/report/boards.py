@@ -106,32 +106,43 @@ def boards(records: Records) -> list[Board]:
 
 
 @table("ranks", task=LEADERBOARD)
-def ranks(records: Records) -> Rows | None:
-    """The rank of each module in each column of each board, and its mean rank; modules of more than one board."""
+def ranks(records: Records, graphs: str = "all") -> Rows | None:
+    """The rank of each module in each column of each board, and its mean rank; modules of more than one column.
+
+    Columns of graphs that were made for a task, of real ones, or both; the mean is over all of them in any case.
+    """
+    if graphs not in ("all", "made", "real"):
+        raise ValueError(f"table 'ranks': graphs is '{graphs}', expected 'all', 'made' or 'real'.")
     columns = boards(records)
-    tasks: dict[str, set[str]] = {}
+    tasks: dict[str, list[str]] = {}
     for board in columns:
         for model in board.scores:
-            tasks.setdefault(model, set()).add(board.task)
+            tasks.setdefault(model, []).append(board.task)
     models = [model for model, found in tasks.items() if len(found) > 1]
     if not models:
         return None
     places = [board.places(models) for board in columns]
     named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
     ranked = {model: [found[model][0] for found in places if model in found] for model in models}
-    order = sorted(models, key=lambda model: (-len(tasks[model]), fmean(ranked[model])))
+    order = sorted(models, key=lambda model: (-len(set(tasks[model])), fmean(ranked[model])))
+    shown = [
+        (board, found)
+        for board, found in zip(columns, places, strict=True)
+        if graphs == "all" or (board.task == "real") == (graphs == "real")
+    ]
     rows = [
         (
             named[model],
             f"{fmean(ranked[model]):.1f}",
-            *(_place(*found[model]) if model in found else ABSENT for found in places),
+            *(_place(*found[model]) if model in found else ABSENT for _, found in shown),
         )
         for model in order
+        if any(model in found for _, found in shown)
     ]
     heads = (
         Column("Module", left=True),
         Column("Mean rank"),
-        *(Column(board.name, group=board.task) for board in columns),
+        *(Column(board.name, group=board.task) for board, _ in shown),
     )
     return Rows(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
 

@@ -6,10 +6,10 @@ In a document a block between two comments is generated; everything else in the 
     ...
     <!-- mooring:end -->
 
-and so is the picture after a comment that names a figure, one of its panels if it has several:
+and so is the picture after a comment that names a figure, one of its panels if it has several, by number or title:
 
-    <!-- mooring:figure capacity panel=1 -->
-    ![What it shows](img/capacity.svg)
+    <!-- mooring:figure molecules-curves preset=full panel=esol -->
+    ![What it shows](img/esol-curves.svg)
 
 A table that is published with `seeds=5` is refused as soon as one of its rows has fewer.
 
@@ -83,11 +83,13 @@ def pictures(text: str, records: Records, document: Path) -> dict[Path, bytes]:
             picture = find("figure", match["name"]).make(records, options)
             if picture is None or isinstance(picture, Table):
                 raise ValueError(f"figure '{match['name']}': the records hold nothing for it.")
-            if not panel.isdecimal() or not 1 <= int(panel) <= len(picture.panels):
-                raise ValueError(f"figure '{match['name']}': panel={panel}, but it has {len(picture.panels)}.")
+            titles = [drawn.axes[0].get_title(loc="left") for drawn in picture.panels]
+            number = titles.index(panel) if panel in titles else int(panel) - 1 if panel.isdecimal() else -1
+            if not 0 <= number < len(titles):
+                raise ValueError(f"figure '{match['name']}': panel={panel}, but it has {len(titles)}: {titles}.")
         except ValueError as error:
             raise RecordError(f"{document}: {error}") from error
-        found[document.parent / match["file"]] = picture.drawn(int(panel) - 1)
+        found[document.parent / match["file"]] = picture.drawn(number)
     return found
 
 
