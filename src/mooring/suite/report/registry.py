@@ -9,8 +9,8 @@ A function from records to rows becomes a table, one from records to panels a fi
     <!-- mooring:table two-radius preset=paper -->
 
 Each folder of `FOLDERS` has a `tables.py` and a `figures.py` of such functions, which are imported when one of them is
-asked for, and a `captions.ini` with their titles and notes and with the chapters that show them. A new task is a new
-folder and its line here.
+asked for, and a `captions.ini` with their titles and notes and with the chapters that show them; a caption may name
+another module of its folder. A new task is a new folder and its line here.
 """
 
 from __future__ import annotations
@@ -222,7 +222,8 @@ def find(kind: Kind, name: str) -> Entry:
     if name not in known:
         hint = suggest(name, known, f"there are {', '.join(known)}.")
         raise ValueError(f"no {kind} '{name}'; {hint}")
-    import_module(f"mooring.suite.{captions()[f'{kind} {name}'].folder}.{kind}s")
+    caption = captions()[f"{kind} {name}"]
+    import_module(f"mooring.suite.{caption.folder}.{caption.fields.get('module', f'{kind}s')}")
     return ENTRIES[kind, name]
 
 

@@ -23,7 +23,6 @@ from mooring.suite.report.drawing import (
 )
 from mooring.suite.report.groups import short, usual_groups
 from mooring.suite.two_radius import maps as _maps  # noqa: F401 (its figures are registered too)
-from mooring.suite.two_radius import wide as _wide  # noqa: F401
 from mooring.suite.two_radius.tables import (
     COUNTED,
     ORIGINAL,

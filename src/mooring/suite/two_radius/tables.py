@@ -21,7 +21,6 @@ from mooring.suite.report.groups import (
     title,
 )
 from mooring.suite.report.registry import Rows, table
-from mooring.suite.two_radius import learning as _learning  # noqa: F401 (its tables are registered too)
 from mooring.table import ABSENT, Column
 
 COUNTED, ORIGINAL = "two-radius", "two-radius-original"
