@@ -292,6 +292,8 @@ def test_ctrl_c_ends_the_workers_keeps_checkpoints_and_says_how_to_go_on(tmp_pat
         "stderr": subprocess.PIPE,
         "stdout": subprocess.DEVNULL,
         "text": True,
+        # A shell that runs the tests in the background has them ignore Ctrl-C, and whatever they start.
+        "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     }
     with subprocess.Popen([*command, "--workers", "2"], **options) as started:
         deadline = time.monotonic() + 300
