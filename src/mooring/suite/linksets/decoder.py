@@ -99,8 +99,8 @@ class Rivals:
     """Who competes with whom at either end of each pair: in the sector that the pair lies in, and in all of them.
 
     With all taken, :meth:`heavier` has the ranks that a memory which held every node, and lost nothing, could tell the
-    decoder. Keep the pairs for which there is room beside the heavier ones that were kept, and repeat: the only choice
-    that this leaves as it is is the greedy solver's.
+    decoder. Keep the pairs for which there is room beside the heavier ones that were kept, and repeat: only the greedy
+    solver's choice stays the same under this rule.
     """
 
     def __init__(self, batch: LinkBatch, sectors: int) -> None:

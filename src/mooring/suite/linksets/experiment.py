@@ -43,7 +43,8 @@ class LinkConfig(FiniteConfig, MemoryConfig):
         waves: Fourier features of a point.
         exact_ranks: tell the decoder how many heavier rivals each pair has, which no memory can know exactly: where
             the ceiling is.
-        turns: how often, with `exact_ranks`; from the second turn on only what the last one took is counted.
+        turns: how often the decoder judges, with `exact_ranks`; from the second time on it is also told how many of
+            those rivals it took the time before.
     """
 
     batch_size: int = 32
