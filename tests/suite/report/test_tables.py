@@ -14,6 +14,7 @@ import pytest
 from mooring.suite.linksets import tables as linksets
 from mooring.suite.motifs import tables as motifs
 from mooring.suite.records import RecordError, Records, load
+from mooring.suite.report.boards import boards
 from mooring.suite.report.groups import Estimate, percent, plain, show
 from mooring.suite.report.registry import build
 from mooring.suite.two_radius import tables as two_radius
@@ -279,6 +280,36 @@ def test_the_tuned_census_ranks_every_module_in_every_split_and_counts_what_was_
     assert [row[1] for row in table.rows] == ["1.2", "1.8", "3.0"]
     assert [row[8] for row in table.rows] == ["-0.100 ± 0.000", "–", "+0.200 ± 0.000"]
     assert {row[9:] for row in table.rows} == {("2", "2")}
+
+
+def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run: Make, save: Save) -> None:
+    # By model: validation F1 of two settings at a development seed, test F1 of both at two seeds.
+    for model, found, tested in (
+        ("moored", (0.7, 0.8), (0.9, 0.6)),
+        ("gmt", (0.8, 0.7), (0.7, 0.9)),
+        ("lse", (0.5, 0.6), (0.9, None)),
+        ("vn", None, (0.4, None)),
+    ):
+        for number, slots in enumerate((64, 16)):
+            made = make_run(model, 100, 1, 1, 1, task="linksets", preset="search", config={"slots": slots})
+            made["metrics"]["best"]["f1"] = found[number] if found else 0
+            if found:
+                path = save(made, f"{model}-{slots}-search.json")
+            for seed in (0, 1) if tested[number] is not None else ():
+                made = make_run(model, seed, 1, 1, 1, task="linksets", preset="full", config={"slots": slots})
+                made["metrics"]["final"] = dict.fromkeys(("test/f1", "larger/decoded_f1"), tested[number])
+                save(made, f"{model}-{slots}-{seed}.json")
+    table = build("linksets-tuned", load([path.parent]), preset="full")
+    # Neither module is shown at what is best on test; what lse was found to need is not run, and vn was not searched.
+    assert [(row[0], row[1], *row[5:]) for row in table.rows] == [
+        ("gmt", "0.700 ± 0.000", "+0.100 ± 0.000", "2", "2"),
+        ("moored (slots 16)", "0.600 ± 0.000", "–", "2", "2"),
+    ]
+    assert {model: scores[0] for model, scores in boards(load([path.parent]))[0].scores.items()} == {
+        "gmt": 0.7,
+        "moored": 0.6,
+        "vn": 0.4,
+    }
 
 
 def test_wide_states_are_shown_at_the_rate_a_development_seed_chose(wide_runs: Records) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mooring.suite.records import Record, Records
 from mooring.suite.report.groups import Group, group, interval, paired_difference, percent, plain, show
@@ -18,7 +20,10 @@ FIELDS = {
     "larger/f1": ("F1", "larger graphs"),
     "larger/decoded_f1": ("F1, decoded", "larger graphs"),
 }
-CEILING = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
+MAIN = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
+# The preset of the search, what it varies and what it chooses by; the module others are compared with.
+SEARCH, VARIED, CHOSEN_BY = "search", ("learning_rate", "slots", "heads", "hidden"), ("metrics", "best", "f1")
+REFERENCE = "moored"
 # tab:link-generation: F1 on a data set that is not public, so shown beside ours but not comparable like for like.
 PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
@@ -47,6 +52,63 @@ def scores(records: Records, preset: str) -> Rows | None:
     return Rows(columns, rows, _gap(groups), interval=interval(groups))
 
 
+@table("linksets-tuned", task=TASK)
+def tuned(records: Records, preset: str) -> Rows | None:
+    """Every module at the setting that one search found for it, best first."""
+    tried = Counter(run.model for run in records.runs(TASK, SEARCH))
+    groups = [item for item in chosen(records, preset) if tried[item.model]]
+    if preset == SEARCH or not groups:
+        return None
+    groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
+    reference = next((item for item in groups if item.model == REFERENCE), None)
+    rows = [
+        (
+            item.title,
+            *(_cell(item, name) for name in MAIN),
+            _ahead(item, reference),
+            str(tried[item.model]),
+            str(len(item.runs)),
+        )
+        for item in groups
+    ]
+    columns = (
+        Column("Module", left=True),
+        *(Column(*FIELDS[name]) for name in MAIN),
+        Column("F1", group=f"minus {REFERENCE}"),
+        Column("Settings"),
+        Column("Seeds"),
+    )
+    return Rows(columns, rows, interval=interval(groups))
+
+
+def chosen(records: Records, preset: str) -> list[Group]:
+    """The setting that the search found for each module; for one without a search, the setting of most seeds.
+
+    A module whose setting was found but not run yet is left out.
+    """
+    best: dict[str, Record] = {}
+    for run in records.runs(TASK, SEARCH):
+        if run.model not in best or run.number(*CHOSEN_BY) > best[run.model].number(*CHOSEN_BY):
+            best[run.model] = run
+    found: dict[str, Group] = {}
+    for item in sorted(group(_runs(records, preset)), key=lambda item: len(item.runs)):
+        if item.model not in best or _varied(best[item.model]) == _varied(item.first):
+            found[item.model] = item
+    return list(found.values())
+
+
+def _varied(run: Record) -> list[Any]:
+    return [run.find("config", name) for name in VARIED]
+
+
+def _ahead(item: Group, reference: Group | None) -> str:
+    """How much higher the test F1 is than the reference's, paired over seeds."""
+    if reference is None or item is reference:
+        return ABSENT
+    ours, theirs = (one.by_seed("metrics", "final", MAIN[0]) for one in (item, reference))
+    return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
+
+
 @table("linksets-ceiling", task=TASK)
 def ceiling(records: Records, preset: str) -> Rows | None:
     """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
@@ -55,16 +117,15 @@ def ceiling(records: Records, preset: str) -> Rows | None:
         return None
     groups.sort(key=lambda item: (item.title, _turns(item)))
     rows = [
-        (item.title, str(_turns(item)), *(_cell(item, name) for name in CEILING), str(len(item.runs)))
-        for item in groups
+        (item.title, str(_turns(item)), *(_cell(item, name) for name in MAIN), str(len(item.runs))) for item in groups
     ]
     if groups[0].has("metrics", "final", "greedy/f1"):
-        name, *cells, _, seeds = _greedy(groups, CEILING)
+        name, *cells, _, seeds = _greedy(groups, MAIN)
         rows.append((name, ABSENT, *cells, seeds))
     columns = (
         Column("Module", left=True),
         Column("Turns"),
-        *(Column(*FIELDS[name]) for name in CEILING),
+        *(Column(*FIELDS[name]) for name in MAIN),
         Column("Seeds"),
     )
     return Rows(columns, rows, interval=interval(groups))

@@ -76,8 +76,8 @@ def _level(one: dict[int, float], other: dict[int, float]) -> bool:
 def boards(records: Records) -> list[Board]:
     """Every board of the zoo's modules, at the setting that was run at most seeds."""
     # By their folders, as the registry finds tables: the report knows no task.
-    motifs, real = (import_module(f"mooring.suite.{folder}.tables") for folder in ("motifs", "real"))
-    both, f1 = ("metrics", "best", "both"), ("metrics", "final", "test/f1")
+    motifs, links, real = (import_module(f"mooring.suite.{folder}.tables") for folder in ("motifs", "linksets", "real"))
+    both = ("metrics", "best", "both")
     found = []
     counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
     found.append(Board("Two-Radius", "Both", {name: item.by_seed(*both) for name, item in counted.items()}))
@@ -87,11 +87,8 @@ def boards(records: Records) -> list[Board]:
         found.append(
             Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
         )
-    # What is told the ranks of its rivals is no module, but shows where the ceiling is.
-    played = [run for run in records.runs("linksets", "full") if not run.mapping("config").get("exact_ranks")]
-    links = at_best_rates(group(played), f1, 1)
     for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
-        scores = {model: item.by_seed("metrics", "final", part) for model, item in links.items()}
+        scores = {item.model: item.by_seed("metrics", "final", part) for item in links.chosen(records, "full")}
         found.append(Board("link sets", name, scores))
     sets: dict[str, Board] = {}
     for task, preset in REAL:
