@@ -12,13 +12,13 @@ import pytest
 # The question; the page and the place on it; words that the answer has there.
 QUESTIONS = {
     "How do I install it into my own project?": ("index.html#install", "pip install"),
-    "How many slots for molecules?": ("choosing.html#choosing-slots-heads-place", "molecules"),
+    "How many slots for molecules?": ("choosing.html#how-many-slots", "molecules"),
     "Does it run on a GPU?": ("devices.html#devices", "Nothing has been run on a GPU"),
     "How do I read the attention?": ("tutorials/looking-inside.html#read-the-weights-yourself", "write_weights"),
     "What do I put in place of GPSConv?": ("how-to/migrate.html#from-gpsconv", "SlotConv"),
     "When should I not use it?": ("index.html#when-to-use-it-and-when-not", "Do not"),
     "Will it count on larger graphs than it saw?": (
-        "how-to/slots-and-heads.html#counting-beyond-the-training-range",
+        "choosing.html#counting-beyond-the-training-range",
         "mass_map",
     ),
     "My loss is NaN: what now?": ("how-to/troubleshoot.html#nan", "not finite"),

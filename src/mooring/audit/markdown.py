@@ -33,9 +33,9 @@ CHOICES = (
 EXPLAINED = """
 - **counts**: whether the number of nodes can be read from the output by a fitted probe, with its median error on unseen
   multisets; *blind* means that f(rX) = f(X) to rounding, where no training and no width can bring the count back.
-- **messages**: the rank of what all nodes receive from {nodes} others, in units of what one node receives; 1 is a
-  homogeneous broadcast, {nodes} is all that could be told apart. A slot behind a LayerNorm holds two numbers fewer than
-  it is wide, so M slots can give slightly fewer than M messages.
+- **messages**: the rank of what all nodes receive from {nodes} others, divided by the rank of what one node
+  receives; 1 is a homogeneous broadcast, {nodes} is all that could be told apart. A slot behind a LayerNorm holds two
+  numbers fewer than it is wide, so M slots can give slightly fewer than M messages.
 - **alone = batched**: the same graph alone and among others gives the same output; if not, the largest relative change.
 - **unsorted**: whether a batch vector out of order is handled, refused, or answered wrongly without a word.
 - **empty**: a graph without nodes in the batch; value and gradient must be finite and the other graphs unchanged.
@@ -43,8 +43,12 @@ EXPLAINED = """
   graphs costs over its graphs alone.
 """
 
+ENDING = """`mooring audit catalogue` measures all of this again and prints every finding;
+`mooring audit yours:Module` audits a module of your own.
+"""
+
 # Columns of numbers, which are aligned on the right.
-NUMBERS = ("value", "trials")
+NUMBERS = ("value",)
 
 Question = tuple[str, Sequence[str], Sequence[str]]
 
@@ -52,7 +56,7 @@ Question = tuple[str, Sequence[str], Sequence[str]]
 def cards_markdown(
     cards: Sequence[Card], origins: Mapping[str, str] | None = None, questions: Sequence[Question] = ()
 ) -> str:
-    """Return the page: the choice, the table, what is broken, and every finding.
+    """Return the page: the choice, the table, and what is broken.
 
     Args:
         cards: the cards, in the order of the table.
@@ -77,9 +81,8 @@ def cards_markdown(
         EXPLAINED.format(nodes=NODES),
         _answers(cards, questions),
         "## What is broken\n",
-        _broken(cards),
-        "\n## Every finding\n",
-        "\n".join(_details(card, origins.get(card.module, "")) for card in cards),
+        _broken(cards) + "\n",
+        ENDING,
     ]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -91,7 +94,7 @@ def _choices(cards: Sequence[Card]) -> str:
         fits = [card for card in cards if (card.counts, card.messages > 1) == (counting, addressed) and _usable(card)]
         readouts = "a readout sends nothing back" if addressed else _names(fits, per_node=False) or "none found"
         rows.append((need, _names(fits, per_node=True) or "none found", readouts))
-    return _table(("what you need", "returns to the nodes", "readout"), rows) + (
+    return _table(("what you need", "virtual node or layer", "readout"), rows) + (
         "\n\nEach row names the least that suffices. Modules with a broken invariant are left out, except those that "
         "only need\ntheir batch sorted; these carry a star.\n"
     )
@@ -167,16 +170,6 @@ def _broken(cards: Sequence[Card]) -> str:
         for finding in card.broken
     ]
     return _table(("module", "invariant", "found", "value", "worst case"), rows) if rows else "Nothing."
-
-
-def _details(card: Card, origin: str) -> str:
-    rows = (
-        (finding.name.replace("_", " "), finding.verdict, _number(finding.value), str(finding.trials))
-        for finding in card.findings
-    )
-    title = f"### {card.module}\n\n" + (f"`{origin}`, called as {card.kind.replace('_', ' ')}.\n\n" if origin else "")
-    notes = "".join(f"\n{note}\n" for note in card.notes)
-    return title + _table(("finding", "verdict", "value", "trials"), rows) + "\n" + notes
 
 
 def _number(value: float | None) -> str:

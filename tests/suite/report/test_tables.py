@@ -212,6 +212,11 @@ def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_s
             {"name": "x"},
             "table 'bench': no bench record named 'x'. Write it with `mooring bench --json runs/bench/peers.json`.",
         ),
+        (
+            "bench",
+            {"name": "x", "first": "0"},
+            "table 'bench': first is '0', expected a number of rows or 'all'.",
+        ),
     ],
 )
 def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:
@@ -417,6 +422,14 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
     label, both = [note for note in table.notes if "grow with" in note]
     assert "Label grow with identifiers and slots together to the power 0.00 (4 sizes)" in label
     assert "Both grow with identifiers and slots together to the power 2.00 (3 sizes)" in both
+
+
+def test_a_long_bench_record_may_be_cut_and_says_so(save: Save) -> None:
+    path = save({"schema": 1, "kind": "bench", "name": "long", "rows": [{"n": n} for n in range(5)]}, "long.json")
+    whole, cut = (build("bench", load([path.parent]), name="long", **first) for first in ({}, {"first": "2"}))
+    assert [row[0] for row in whole.rows] == list("01234")
+    assert [row[0] for row in cut.rows] == list("01")
+    assert (list(whole.notes), cut.notes[-1]) == ([], "The first 2 of 5 rows of the record.")
 
 
 def test_compiled_kernels_are_summed_up_by_precision_and_name(save: Save) -> None:

@@ -133,18 +133,20 @@ def ceiling(records: Records, preset: str) -> Rows | None:
 
 @table("linksets-violations", task=TASK)
 def violations(records: Records, preset: str) -> Rows | None:
-    """Share of violated constraints before and after decoding."""
+    """Share of violated constraints before and after decoding; rules that are never broken are in the notes."""
     runs = _runs(records, preset)
     groups = group(runs)
-    start = "test/violations_"
-    found = dict.fromkeys(name for run in runs for name in run.mapping("metrics", "final"))
-    names = [name.removeprefix(start) for name in found if name.startswith(start)]
+    start, decoded = "test/violations_", "test/decoded_violations_"
+    scores = [run.mapping("metrics", "final") for run in runs]
+    found = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
+    names = [name for name in found if any(final.get(part + name) for final in scores for part in (start, decoded))]
     if not names:
         return None
+    kept = [name.replace("_", " ") for name in found if name not in names]
     rows = []
     for item in groups:
         before = [_share(item, f"{start}{name}") for name in names]
-        after = [_share(item, f"test/decoded_violations_{name}") for name in names]
+        after = [_share(item, f"{decoded}{name}") for name in names]
         rows.append((item.title, *before, *after))
     titles = [name.replace("_", " ").capitalize() for name in names]
     columns = (
@@ -152,7 +154,8 @@ def violations(records: Records, preset: str) -> Rows | None:
         *(Column(name, group="as predicted") for name in titles),
         *(Column(name, group="decoded") for name in titles),
     )
-    return Rows(columns, rows, interval=interval(groups))
+    notes = [f"Never broken, before or after: {', '.join(kept)}."] if kept else []
+    return Rows(columns, rows, notes, interval=interval(groups))
 
 
 def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:

@@ -89,19 +89,24 @@ def bench_record(records: Records, name: str) -> Record:
 
 
 @table("bench", record="bench", each=bench_names)
-def bench(records: Records, name: str) -> Rows:
-    """One bench record as it was measured: the fields of its rows become the columns."""
+def bench(records: Records, name: str, first: str = "all") -> Rows:
+    """One bench record as it was measured: the fields of its rows become the columns; all rows, or the first ones."""
+    if first != "all" and not (first.isdecimal() and int(first)):
+        raise ValueError(f"table 'bench': first is '{first}', expected a number of rows or 'all'.")
     record = bench_record(records, name)
-    rows = [part.data for part in record.parts("rows")]
+    measured = [part.data for part in record.parts("rows")]
+    rows = measured if first == "all" else measured[: int(first)]
     fields = list(dict.fromkeys(field for row in rows for field in row))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in rows)}
     # Names of contestants keep their own capitals.
     columns = [Column(field[:1].upper() + field[1:].replace("_", " "), left=field in words) for field in fields]
     machine = record.find("machine")
+    notes = [f"Measured on {machine}."] if machine else []
+    notes += [f"The first {len(rows)} of {len(measured)} rows of the record."] if len(rows) < len(measured) else []
     return Rows(
         columns,
         [tuple(_text(record, field, row.get(field)) for field in fields) for row in rows],
-        [f"Measured on {machine}."] if machine else [],
+        notes,
         title=record.find("title") or name,
     )
 
