@@ -144,3 +144,38 @@ def test_tiles_have_the_derivatives_of_the_plain_back_end(
             for found in (derivatives(create_graph=True), derivatives(create_graph=False)):
                 for one, other in zip(found, expected, strict=False):
                     assert_close(one, other)
+
+
+MASKS = {
+    "sources": {"sources": torch.arange(len(BATCH.index())) % 3 > 0},
+    "targets": {"targets": torch.arange(len(BATCH.index())) % 3 > 0},
+    "weights": {"log_weight": torch.where(torch.arange(len(BATCH.index())) == 2, float("-inf"), 0.5).double()},
+}
+
+
+@pytest.mark.parametrize("given", list(MASKS.values()), ids=list(MASKS))
+def test_vmap_with_some_nodes_left_out(given: dict[str, Tensor]) -> None:
+    module = SlotVirtualNode(8, 3, 2, init_std=0.5).double()
+    index = BATCH.index()
+    many = torch.randn(2, len(index), 8, dtype=torch.float64)
+
+    def call(x: Tensor) -> Tensor:
+        return module(x, index, num_graphs=BATCH.num_graphs, **given)
+
+    assert_close(torch.func.vmap(call)(many), torch.stack([call(one) for one in many]))
+
+
+@pytest.mark.parametrize("given", list(MASKS.values()), ids=list(MASKS))
+def test_shapes_are_known_without_data_and_with_some_nodes_left_out(given: dict[str, Tensor]) -> None:
+    module = SlotVirtualNode(8, 3, 2).double().to("meta")
+    given = {name: tensor.to("meta") for name, tensor in given.items()}
+    x, batch = torch.randn(len(BATCH.index()), 8, dtype=torch.float64, device="meta"), BATCH.index().to("meta")
+    assert module(x, batch, num_graphs=BATCH.num_graphs, **given).shape == x.shape
+
+
+def test_a_plan_is_as_it_was_after_a_vmap() -> None:
+    module, plan = SlotVirtualNode(8, 3, 2, init_std=0.5).double(), ops.plan(torch.arange(12) % 5)
+    for examples in (2, 3):
+        many = torch.randn(examples, 12, 8, dtype=torch.float64)
+        mapped = torch.func.vmap(lambda x: module(x, plan=plan))(many)
+        assert_close(mapped[0], module(many[0], plan=plan))

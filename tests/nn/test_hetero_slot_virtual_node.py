@@ -115,11 +115,25 @@ def test_ptr_and_plan_equal_ids() -> None:
             assert_close(out[name], expected[name])
 
 
-def test_a_type_without_ids_is_of_the_first_graph() -> None:
+def test_a_type_without_ids_is_refused_among_several_graphs() -> None:
     module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
     x, index = batch()
-    expected = module(x, {**index, "user": torch.zeros_like(index["user"])})
-    assert_close(module(x, {"item": index["item"]})["user"], expected["user"])
+    with pytest.raises(ValueError, match="'user' has 8 nodes and no batch but there are 3 graphs"):
+        module(x, {"item": index["item"]})
+    with pytest.raises(ValueError, match="no batch but there are 3 graphs"):
+        module(x, num_graphs=3)
+    one = {"item": torch.zeros_like(index["item"])}
+    assert_close(module(x, one)["user"], module(x, one | {"user": torch.zeros_like(index["user"])})["user"])
+
+
+def test_a_type_may_be_called_anything() -> None:
+    x = {"shared": torch.randn(3, 8), "user": torch.randn(4, 12)}
+    module = HeteroSlotVirtualNode({"shared": 8, "user": 12}, SLOTS, heads=2)
+    assert [out.shape for out in module(x).values()] == [(3, 8), (4, 12)]
+    with pytest.raises(ValueError, match="x_dict has 'bogus' but the module was built for 'shared', 'user'"):
+        module({"bogus": torch.randn(3, 8)})
+    with pytest.raises(ValueError, match="x of 'user' has width 8 but channels=12"):
+        module({"user": torch.randn(3, 8)})
 
 
 def test_nodes_left_out_have_no_influence_whatever_they_hold() -> None:
@@ -201,7 +215,7 @@ def test_messages_of_what_comes_with_the_features(wrong: dict[str, object], erro
     [
         ({}, {}, "x_dict has no node type"),
         ({"shop": torch.zeros(2, 8).double()}, {}, "x_dict has 'shop' but the module was built for 'user', 'item'"),
-        ({"user": torch.zeros(2, 9).double()}, {}, "x has width 9 but channels=8"),
+        ({"user": torch.zeros(2, 9).double()}, {}, "x of 'user' has width 9 but channels=8"),
         ({"user": torch.zeros(2, 8).double()}, {"item": torch.zeros(2).long()}, "batch_dict has 'item' but x_dict"),
     ],
 )

@@ -41,6 +41,8 @@ def test_residual_adds_a_gain_of_the_context() -> None:
 
 def test_global_film_is_the_same_for_all_nodes_of_a_graph() -> None:
     film = GlobalFiLM(CHANNELS, SLOTS, HIDDEN, init_std=0.5)
+    with pytest.raises(ValueError, match="memory has 4 graphs but no batch says"):
+        film(torch.randn(4, CHANNELS), None, torch.randn(4, SLOTS, CHANNELS))
     x, memory = torch.randn(1, CHANNELS).expand(NODES, -1), torch.randn(2, SLOTS, CHANNELS)
     out = film(x, None, memory, torch.tensor([0, 1, 0, 1, 0, 1, 0])).detach()
     assert torch.equal(out[0], out[2])

@@ -187,3 +187,28 @@ def test_dropout_is_off_in_eval_and_keeps_masses_on_average() -> None:
     assert not torch.allclose(out, expected)
     assert sum(dropped) / len(dropped) == pytest.approx(0.5, abs=0.02)
     torch.testing.assert_close(torch.stack(masses).mean(0), still.state.log_mass.exp(), rtol=0.05, atol=0.0)
+
+
+@EACH
+@pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query", "read.lin_out"])
+def test_a_bias_counts_whatever_the_batch(where: str, batch: Ragged) -> None:
+    memory = module()
+    parent, name = memory.get_submodule(where.split(".")[0]), where.split(".")[1]
+    old = getattr(parent, name)
+    biased = nn.Linear(old.in_features, old.out_features).double()
+    setattr(parent, name, biased)
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    called = memory(x, index, num_graphs=batch.num_graphs)
+    biased.register_forward_hook(lambda *_: None)
+    assert_close(called, memory(x, index, num_graphs=batch.num_graphs))
+
+
+@EACH
+def test_a_forward_of_an_instance_is_called(batch: Ragged) -> None:
+    """accelerate moves weights about in such a one."""
+    memory, called = module(), set()
+    for parent, name in linears(memory):
+        layer = getattr(parent, name)
+        layer.forward = lambda x, name=name, forward=layer.forward: (called.add(name), forward(x))[1]
+    memory(batch.randn(batch.num_nodes, CHANNELS), batch.index(), num_graphs=batch.num_graphs)
+    assert called == {name for _, name in linears(memory)}

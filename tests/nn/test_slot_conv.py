@@ -128,3 +128,16 @@ def test_reset_reaches_layers_inside_a_container() -> None:
     before = [parameter.detach().clone() for parameter in module.conv.parameters()]
     module.reset_parameters()
     assert not torch.equal(before[0], next(module.conv.parameters()))
+
+
+def test_weights_per_slot_and_head_reach_the_memory() -> None:
+    x, weight = torch.randn(7, CHANNELS), torch.randn(7, SLOTS, HEADS)
+    module = layer(None)
+    module.norm_out, module.mlp = nn.Identity(), nn.Identity()
+    found = module(x, EDGES, BATCH, memory_kwargs={"log_weight": weight})
+    assert_close(found, 2 * module.memory(x, BATCH, log_weight=weight))
+
+
+def test_arguments_for_a_local_layer_that_is_not_there() -> None:
+    with pytest.raises(TypeError, match="got edge_attr for the local layer, but there is none"):
+        layer(None)(torch.randn(7, CHANNELS), EDGES, BATCH, edge_attr=torch.randn(5, 3))

@@ -219,3 +219,13 @@ def test_a_norm_over_graphs_starts_again() -> None:
     update.reset_parameters()
     assert torch.equal(update.norm_in.mean, torch.zeros(SLOTS, CHANNELS))
     assert torch.equal(update.norm_out.variance, torch.ones(SLOTS, CHANNELS))
+
+
+def test_a_norm_over_graphs_in_half_precision_has_finite_gradients() -> None:
+    torch.manual_seed(0)
+    norm = AcrossGraphs(SLOTS, CHANNELS).half()
+    u = (1e-3 * torch.randn(GRAPHS, SLOTS, CHANNELS)).half().requires_grad_()
+    out = norm(u, torch.ones(GRAPHS, dtype=torch.bool))
+    assert_finite(*torch.autograd.grad(out.float().square().sum(), [u, *norm.parameters()]))
+    assert out.dtype == torch.float16
+    assert norm.mean.dtype == torch.float16

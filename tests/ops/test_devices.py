@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch_geometric import Index
 
-import mooring.ops  # noqa: F401  (registers them)
+from mooring import ops
+from mooring.nn import SlotVirtualNode
 from support import Ragged
 
 from placement import placed  # isort: skip
@@ -32,3 +34,17 @@ def test_the_same_numbers_are_drawn_everywhere() -> None:
     with placed("cpu"):
         drawn = batch.randn(7, 2)
     assert torch.equal(drawn, batch.randn(7, 2))
+
+
+def test_a_plan_of_one_graph_is_where_its_nodes_are() -> None:
+    module, x = SlotVirtualNode(8, 2, 2).to("meta"), torch.randn(5, 8, device="meta")
+    assert ops.plan(num_nodes=5, device="meta").index.is_meta
+    # Made of a number alone, it goes anywhere; ids do not.
+    assert module(x, plan=ops.plan(num_nodes=5)).is_meta
+    with pytest.raises(ValueError, match="SlotVirtualNode: the plan is on cpu but x is on meta"):
+        module(x, plan=ops.plan(torch.zeros(5, dtype=torch.long)))
+
+
+def test_ids_as_pyg_indexes_are_checked_too() -> None:
+    with pytest.raises(ValueError, match="ids from 0 to 3 but num_graphs=2"):
+        ops.plan(Index([0, 0, 3]), num_graphs=2)

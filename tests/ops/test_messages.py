@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import mooring
 from mooring import ops
 from mooring.ops import SlotState
 
@@ -67,7 +68,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str, str]
     (ops.read, {"query": torch.zeros(NODES, 3, DIM)}, ValueError, "query has 3 heads", "value has 2"),
     (ops.read, {"key": torch.zeros(3, SLOTS, HEADS, DIM)}, ValueError, "= (3, 3, 2)", "value has (2, 3, 2)"),
     (ops.read, {"value": READ["value"].int()}, TypeError, "value has dtype int32", "Pass value.float()"),
-    (ops.read, {"index": INDEX + 3}, ValueError, "ids from 3 to 4 but num_graphs=2", "raise num_graphs to 5"),
+    (ops.read, {"index": INDEX + 3}, ValueError, "ids from 3 to 4 but value.size(0)=2", "raise value.size(0) to 5"),
     (ops.read, {"index": INDEX[:7]}, ValueError, "index has shape (7,)", "query has 11 nodes"),
     (ops.read, {"where": ONES}, TypeError, "where has dtype float32", "boolean"),
     (ops.read, {"where": MASK}, ValueError, "where has shape (3,)", "query has 11 nodes"),
@@ -115,5 +116,48 @@ def test_merge_of_different_shapes() -> None:
 
 def test_anchor_of_another_memory() -> None:
     state = SlotState(torch.zeros(2, 3, 1, 5), torch.zeros(2, 3, 1))
-    with pytest.raises(ValueError, match=r"^anchored: .*\(7, 1\).*\(7, 1, 5\).* = \(3, 1\)\. Give every slot and head"):
+    with pytest.raises(
+        ValueError, match=r"^anchored: .*\(7, 1\).*\(7, 1, 5\).* = \(3, 1, 5\)\. Give every slot and head"
+    ):
         ops.anchored(state, torch.zeros(7, 1), torch.zeros(7, 1, 5))
+    with pytest.raises(
+        ValueError, match=r"anchor_value \(3, 1, 1\) but the state has \(slots, heads, dim\) = \(3, 1, 5\)"
+    ):
+        ops.anchored(state, torch.zeros(3, 1), torch.zeros(3, 1, 1))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1), (7, 1, 1)])
+def test_a_null_slot_has_one_score_for_each_head(shape: tuple[int, ...]) -> None:
+    query, key = torch.randn(3, 2, 4), torch.randn(7, 2, 4)
+    with pytest.raises(ValueError, match=r"compete: null_logit has shape .* one score for each of 2 heads"):
+        ops.write(query, key, key, null_logit=torch.zeros(shape))
+
+
+def test_a_switch_may_be_kept_and_entered_again() -> None:
+    off, plain = mooring.checks(False), ops.use_backend("plain")
+    for _ in range(2):
+        with off, plain:
+            assert ops.current_backend() == "plain"
+            ops.plan(torch.tensor([0, 5]), num_graphs=2)
+        assert ops.current_backend() is None
+        with pytest.raises(ValueError, match="ids from 0 to 5"):
+            ops.plan(torch.tensor([0, 5]), num_graphs=2)
+
+
+def test_ids_below_zero_are_not_cured_by_more_graphs() -> None:
+    with pytest.raises(ValueError, match=r"ids from -1 to 1 but num_graphs=2\. Number the graphs from 0\.$"):
+        ops.plan(torch.tensor([-1, 0, 1]), num_graphs=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_nodes": 2.5}, "plan: num_nodes is 2.5"),
+        ({"num_nodes": -3}, "plan: num_nodes is -3 but a count was expected"),
+        ({"batch": ops.plan(num_nodes=3), "ptr": torch.tensor([0, 3])}, "plan: got a plan and ptr"),
+        ({"batch": torch.tensor([0, 1]), "num_nodes": 3}, "plan: batch has shape .2,. but the plan has 3 nodes"),
+    ],
+)
+def test_what_a_plan_is_made_of(given: dict[str, object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        ops.plan(**given)  # type: ignore[arg-type]

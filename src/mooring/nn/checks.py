@@ -95,12 +95,12 @@ def check_input(
     return found
 
 
-def check_features(module: nn.Module, channels: int, x: Tensor) -> None:
-    """Shape, dtype and device of the node features."""
+def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:
+    """Shape, dtype and device of the node features, which the caller's user knows as ``name``."""
     who = type(module).__name__
-    checks.check_rank(who, "x", x, "nodes channels")
-    checks.check_floating(who, x=x)
-    check_width(who, "x", x, "channels", channels)
+    checks.check_rank(who, name, x, "nodes channels")
+    checks.check_floating(who, **{name: x})
+    check_width(who, name, x, "channels", channels)
     check_placed(module, x)
 
 

@@ -28,9 +28,15 @@ def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_grap
     return torch.compiler.is_compiling() or num_nodes * saved_per_node >= num_graphs * spent_per_graph
 
 
-def is_plain(*projections: nn.Module) -> bool:
+def is_plain(*projections: nn.Module, bias: bool = False) -> bool:
     """Whether these are linear maps and nothing else: only their weights matter, and they need not be called.
 
-    An adapter, a hook, a parametrisation or a quantised layer does something when it is called, so it must be.
+    An adapter, a hook, a parametrisation, a quantised layer or a ``forward`` of an instance does something when it is
+    called, so it must be. A bias cannot be folded either; ``bias`` says that the caller knows what to do with it.
     """
-    return all(type(one) is nn.Linear and not any(getattr(one, name) for name in _HOOKS) for one in projections)
+    return all(_is_plain(one) and (bias or one.bias is None) for one in projections)
+
+
+def _is_plain(one: nn.Module) -> bool:
+    hooked = any(getattr(one, name) for name in _HOOKS)
+    return type(one) is nn.Linear and not hooked and "forward" not in one.__dict__

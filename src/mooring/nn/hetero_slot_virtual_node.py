@@ -23,6 +23,7 @@ from mooring.ops.checks import check_count, check_ids, check_index, check_log_we
 from mooring.ops.plan import make_plan
 from mooring.ops.state import nothing_as_zero
 
+# The only type of a module with one width for all; users never see it, and may have a type of this name.
 SHARED = "shared"
 
 
@@ -88,6 +89,7 @@ class HeteroSlotVirtualNode(nn.Module):
     ) -> None:
         super().__init__()
         who = type(self).__name__
+        self.shared = not isinstance(channels, Mapping)
         widths = dict(channels) if isinstance(channels, Mapping) else {SHARED: channels}
         if not widths:
             raise ValueError(
@@ -226,7 +228,7 @@ class HeteroSlotVirtualNode(nn.Module):
         return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
 
     def _part(self, name: str) -> Any:
-        return self.parts[0 if SHARED in self.types and len(self.types) == 1 else self.types[name]]
+        return self.parts[0 if self.shared else self.types[name]]
 
     def _check(self, x_dict: Mapping[str, Tensor], given: Mapping[str, Mapping[str, Any]]) -> None:
         """Types, shapes, dtypes and devices of everything but the batches."""
@@ -234,10 +236,10 @@ class HeteroSlotVirtualNode(nn.Module):
         if not x_dict:
             raise ValueError(f"{who}: x_dict has no node type. Pass the features of at least one.")
         for name, x in x_dict.items():
-            if name not in self.types and SHARED not in self.types:
+            if name not in self.types and not self.shared:
                 known = ", ".join(map(repr, self.types))
                 raise ValueError(f"{who}: x_dict has {name!r} but the module was built for {known}.")
-            check_features(self, self.channels[SHARED if SHARED in self.types else name], x)
+            check_features(self, self.channels[SHARED if self.shared else name], x, f"x of {name!r}")
         for argument, mapping in given.items():
             unknown = [name for name in mapping if name not in x_dict]
             if unknown:
@@ -271,6 +273,11 @@ class HeteroSlotVirtualNode(nn.Module):
             elif batch is not None:
                 found[name] = make_plan(who, batch, None, x.size(0), count, device=x.device, name=called)
             else:
+                if not torch.compiler.is_compiling() and count > 1 and x.size(0):
+                    raise ValueError(
+                        f"{who}: {name!r} has {x.size(0)} nodes and no batch but there are {count} graphs. Pass "
+                        f"batch_dict[{name!r}] or ptr_dict[{name!r}]."
+                    )
                 first = None if one_graph else torch.zeros(x.size(0), dtype=torch.long, device=x.device)
                 found[name] = Plan(x.size(0), count, first, None, x.device)
         return found
@@ -301,5 +308,5 @@ class HeteroSlotVirtualNode(nn.Module):
         return max(counts)
 
     def __repr__(self) -> str:
-        channels = self.channels.get(SHARED, self.channels)
+        channels = self.channels[SHARED] if self.shared else self.channels
         return f"{type(self).__name__}({channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"

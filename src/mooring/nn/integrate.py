@@ -114,7 +114,7 @@ class SlotFiLM(nn.Module):
 
     def _modulated(self, x: Tensor, context: Tensor) -> Tensor:
         node, film = self.lin_node, self.lin_film
-        if not is_plain(node, film):
+        if not is_plain(node, film, bias=True):
             return modulate(x, film(nn.functional.gelu(node(x) + context)))
         dtype = node.weight.dtype
         out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
@@ -204,6 +204,10 @@ class GlobalFiLM(nn.Module):
         checks.check_rank(who, "x", x, "nodes channels")
         check_width(who, "x", x, "channels", self.channels)
         checks.check_rank(who, "memory", memory, "graphs slots channels")
+        if batch is None and memory.size(0) != 1 and not torch.compiler.is_compiling():
+            raise ValueError(
+                f"{who}: memory has {memory.size(0)} graphs but no batch says which node belongs to which. Pass batch."
+            )
         film = self.lin_film(nn.functional.gelu(self.lin_slots(memory.flatten(1))))
         return modulate(x, film[batch] if batch is not None else film)
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from mooring.ops.checks import readable
 from mooring.ops.state import weightless
 
 
@@ -20,8 +21,7 @@ def writers(
     else:
         present = ~weightless(log_weight)
         writes = present if sources is None else present & sources
-    # A traced graph cannot ask.
-    if writes is None or torch.compiler.is_compiling():
+    if writes is None or not readable(writes):
         return writes
     return None if bool(writes.all()) else writes
 
@@ -42,7 +42,7 @@ def readers(
     sound = writes | x.isfinite().all(dim=-1)
     if address is not None:
         sound = sound & (writes | address.isfinite().all(dim=-1))
-    if not torch.compiler.is_compiling() and bool(sound.all()):
+    if readable(sound) and bool(sound.all()):
         return targets
     return sound if targets is None else sound & targets
 

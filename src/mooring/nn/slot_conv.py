@@ -121,13 +121,20 @@ class SlotConv(nn.Module):
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
         # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
-        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight)
+        rows = (getattr(self.memory, "slots", None), getattr(self.memory, "heads", None))
+        given_rows = None if None in rows else cast(tuple[int, int], rows)
+        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=given_rows)
         sound = readers(x, None, writers(sources, log_weight), None)
         h = hide(x, sound)
         own: dict[str, Any] = {}
         if self.norms_by_graph:
             given = batch if plan is None else plan
             own["batch"] = make_plan(type(self).__name__, given, ptr, x.size(0), num_graphs, device=x.device).batch
+        if self.conv is None and kwargs:
+            raise TypeError(
+                f"{type(self).__name__}: got {', '.join(kwargs)} for the local layer, but there is none. Pass a conv, "
+                "or leave them out."
+            )
         if self.conv is not None:
             message = self.conv(h if senders is None else (senders, h), edge_index, **kwargs)
             h = self.norm_local(h + self.dropout(message), **own)

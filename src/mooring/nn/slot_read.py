@@ -102,7 +102,7 @@ class SlotRead(nn.Module):
             value = value.unflatten(0, memory.shape[:2])
             context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
             product = hide(self.lin_out(context), targets)
-            return product if gain is None else torch.addcmul(x, product, gain)
+            return product if gain is None else torch.addcmul(x, product, gain.to(x.dtype))
         weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
         value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).permute(1, 2, 0), transposed=True)
         value = value.unflatten(0, memory.shape[:2])

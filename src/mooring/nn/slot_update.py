@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none
 from mooring.ops import SlotState, checks
+from mooring.ops.state import statistics_dtype
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
@@ -52,10 +53,12 @@ class AcrossGraphs(nn.Module):
     def forward(
         self, u: Float[Tensor, "graphs slots channels"], written: Bool[Tensor, " graphs"]
     ) -> Float[Tensor, "graphs slots channels"]:
-        mean, variance = self.mean, self.variance
+        # In half precision eps is nothing, and the square of a small deviation is too.
+        wide = u.to(statistics_dtype(torch.promote_types(u.dtype, self.mean.dtype)))
+        mean, variance = self.mean.to(wide.dtype), self.variance.to(wide.dtype)
         if self.training and len(u) > 1:
-            mean, variance = self._of_batch(u.to(mean.dtype), written)
-        standard = (u.to(mean.dtype) - mean) * (variance + self.eps).rsqrt()
+            mean, variance = self._of_batch(wide, written)
+        standard = (wide - mean) * (variance + self.eps).rsqrt()
         return (standard * self.weight + self.bias).to(u.dtype)
 
     def _of_batch(self, u: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,8 +70,8 @@ class AcrossGraphs(nn.Module):
         with torch.no_grad():
             # What a sample says of the variance of all; the running values stay as they are where there is none.
             step = self.momentum * enough.to(u.dtype)
-            self.mean.lerp_(mean, step)
-            self.variance.lerp_(variance * count / (count - 1).clamp(min=1), step)
+            for kept, found in ((self.mean, mean), (self.variance, variance * count / (count - 1).clamp(min=1))):
+                kept.copy_(kept.to(u.dtype).lerp(found, step))
         return torch.where(enough, mean, self.mean), torch.where(enough, variance, self.variance)
 
     def extra_repr(self) -> str:

@@ -31,7 +31,7 @@ from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassF
 from mooring.nn.slot_write import SlotWrite
 from mooring.nn.spec import MemorySpec
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, readable
 
 IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
@@ -54,7 +54,7 @@ class SlotVirtualNode(nn.Module):
         temperature: of both softmaxes; lower is sharper.
         address_channels: route by the ``address`` given to forward, through static slot addresses and one projection
             shared by writes and reads. None routes by content.
-        mass: the mass feature, see :class:`SlotUpdate`.
+        mass, split: the mass feature, and whether it is kept apart from the content, see :class:`SlotUpdate`.
         integrate: ``"film"`` (Slot-FiLM); ``"linear_film"``, Slot-FiLM and a linear path for counts beyond the range
             of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
             :class:`~mooring.nn.Integration`.
@@ -253,7 +253,7 @@ class SlotVirtualNode(nn.Module):
         self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
     ) -> Tensor:
         """Change the nodes that read; a traced graph cannot pick them out, so it hides the others."""
-        if reads is not None and not torch.compiler.is_compiling():
+        if reads is not None and readable(reads):
             rows = reads.nonzero().squeeze(1)
             address = None if address is None else address.index_select(0, rows)
             changed = self._read_and_integrate(x.index_select(0, rows), memory, plan.pick(rows), address, None)

@@ -55,11 +55,13 @@ class use_backend:
         global _forced
         if name is not None and name not in get_args(Backend):
             raise ValueError(f"use_backend: got {name!r} but 'tiles', 'plain', 'triton' or None was expected.")
-        self._before = _forced
+        self._before, self._asked = _forced, name
         _forced = name
 
     def __enter__(self) -> None:
-        pass
+        # Again, for one that is kept and entered more than once.
+        global _forced
+        _forced = self._asked
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         global _forced

@@ -10,9 +10,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 # What holds the nodes where it is not called x.
-HOLDER = {"write": "key", "read": "query"}
+FROM_ZERO = "Number the graphs from 0."
+HOLDER = {"write": "key", "read": "query", "compete": "key", "plan": "the plan"}
 
 
 # Reads numbers back from the device, so that a CUDA graph cannot hold it.
@@ -43,7 +45,7 @@ class checks:
     """Turn checks of values on or off: from here on, or inside a ``with`` block.
 
     Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights: off, ids out of
-    range and NaN weights go unnoticed, and nothing waits for a device.
+    range and NaN weights go unnoticed, and no check waits for a device. Masks are still looked at, once per module.
 
     >>> with checks(False):
     ...     checks_values()
@@ -53,11 +55,12 @@ class checks:
     _on = True
 
     def __init__(self, on: bool) -> None:
-        self._before = checks._on
+        self._before, self._asked = checks._on, on
         checks._on = on
 
     def __enter__(self) -> None:
-        pass
+        # Again, for one that is kept and entered more than once.
+        checks._on = self._asked
 
     def __exit__(self, *_: object) -> None:
         checks._on = self._before
@@ -68,9 +71,16 @@ def checks_values() -> bool:
     return checks._on and not torch.compiler.is_compiling()
 
 
+def readable(tensor: Tensor) -> bool:
+    """Whether Python may look at its values: not in a traced graph, nor of shapes alone, nor mapped by ``vmap``."""
+    return not torch.compiler.is_compiling() and not _has_no_data(tensor)
+
+
 def _has_no_data(tensor: Tensor) -> bool:
     """A tensor of shapes alone (meta, fake), or one that ``torch.func`` has wrapped."""
-    return tensor.is_meta or type(tensor) is not Tensor
+    if tensor.is_meta or isinstance(tensor, FakeTensor):
+        return True
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def check_tensor(who: str, name: str, tensor: Any) -> None:
@@ -188,7 +198,7 @@ def check_log_weight(
             f"{who}: log_weight has shape {tuple(log_weight.shape)} but [nodes] or [nodes, slots, heads] = "
             f"{[num_nodes, *rows]} was expected; 1 in place of slots or heads is shared by all."
         )
-    if values and checks_values():
+    if values and checks_values() and not _has_no_data(log_weight):
         wrong = log_weight.isnan() | log_weight.isposinf()
         if bool(wrong.any()):
             node = int(wrong.nonzero()[0, 0])
@@ -228,7 +238,7 @@ def check_index(
         if smallest < 0 or largest >= count:
             raise ValueError(
                 f"{who}: {name} has ids from {smallest} to {largest} but {count_name}={count}. "
-                f"Number the graphs from 0, or raise {count_name} to {largest + 1}."
+                + (f"Number the graphs from 0, or raise {count_name} to {largest + 1}." if smallest >= 0 else FROM_ZERO)
             )
     return count
 

@@ -201,8 +201,11 @@ class Grid(NamedTuple):
             return like.new_zeros(1)
         if ("absent", like.dtype) not in self.constants:
             places, rows = self.places, self.graphs * self.length
+            # Not like.new_full: under vmap that would be a tensor of the map, and it is kept beyond it.
             self.constants["absent", like.dtype] = lasting(
-                lambda: like.new_full((rows, 1), float("-inf")).index_fill_(0, places, 0.0)
+                lambda: torch.full((rows, 1), float("-inf"), dtype=like.dtype, device=like.device).index_fill_(
+                    0, places, 0.0
+                )
             )
         return self.constants["absent", like.dtype]
 
@@ -213,6 +216,7 @@ def plan(
     ptr: Int[Tensor, " offsets"] | None = None,
     num_nodes: int | None = None,
     num_graphs: int | None = None,
+    device: torch.device | str | None = None,
 ) -> Plan:
     """A batch vector, or the offsets of its graphs -> the :class:`Plan` that every op and every layer can share.
 
@@ -224,13 +228,15 @@ def plan(
         ptr: where each graph begins, ``[graphs + 1]``, for nodes sorted by graph.
         num_nodes: number of nodes; needed when there is no batch.
         num_graphs: number of graphs, needed when the last ones are empty and there is no ``ptr``.
+        device: where the nodes are, if nothing but their number is given; the CPU if None.
 
     >>> plan(torch.tensor([0, 0, 2]))
     Plan(3 nodes, 3 graphs, cpu)
     >>> plan(ptr=torch.tensor([0, 2, 2, 3])).index.tolist()
     [0, 0, 2]
     """
-    return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes")
+    where = None if device is None else torch.device(device)
+    return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes", device=where)
 
 
 def make_plan(
@@ -246,13 +252,19 @@ def make_plan(
     device: torch.device | None = None,
 ) -> Plan:
     """:func:`plan` for a caller that names the batch ``name`` and the nodes ``of`` to its user."""
+    if num_nodes is not None and not torch.compiler.is_compiling():
+        num_nodes = checks.check_count(who, of, num_nodes, least=0)
     if isinstance(batch, Plan):
+        if ptr is not None:
+            raise ValueError(f"{who}: got a plan and ptr. The plan says where graphs begin; leave ptr out.")
         for what, have, given in ((of, batch.num_nodes, num_nodes), (count_name, batch.num_graphs, num_graphs)):
             if given is not None and given != have:
                 raise ValueError(
                     f"{who}: {what} says {given} but the plan was made for {have}. Make a plan for each batch."
                 )
-        return batch
+        return batch if device is None else _on_device(who, batch, of, device)
+    # PyG's Index is a tensor that remembers whether it is sorted; its values are what is wanted here.
+    batch = getattr(batch, "as_tensor", lambda: batch)()
     if ptr is not None:
         num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, count_name)
         count, ptr = ptr.numel() - 1, ptr.long()
@@ -268,6 +280,17 @@ def make_plan(
     num_nodes = batch.numel() if num_nodes is None else num_nodes
     count = checks.check_index(who, name, batch, num_nodes, num_graphs, count_name)
     return Plan(num_nodes, count, _own(batch.long()), None, batch.device)
+
+
+def _on_device(who: str, plan: Plan, of: str, device: torch.device) -> Plan:
+    """The plan, where the nodes are: one of their number alone goes anywhere."""
+    if torch.compiler.is_compiling() or plan.device == device:
+        return plan
+    if plan.batch is None:
+        return Plan(plan.num_nodes, plan.num_graphs, None, None, device)
+    raise ValueError(
+        f"{who}: the plan is on {plan.device} but {of} is on {device}. Make the plan from a batch on that device."
+    )
 
 
 def _own(tensor: Tensor) -> Tensor:

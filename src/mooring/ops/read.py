@@ -109,5 +109,12 @@ def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | Non
             f"read: query has {query.size(1)} heads but value has {value.size(2)}. Pass as many, or one that all share."
         )
     return make_plan(
-        "read", index, num_nodes=query.size(0), num_graphs=value.size(0), name="index", of="query", device=query.device
+        "read",
+        index,
+        num_nodes=query.size(0),
+        num_graphs=value.size(0),
+        name="index",
+        of="query",
+        count_name="value.size(0)",
+        device=query.device,
     )

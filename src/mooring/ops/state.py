@@ -122,11 +122,11 @@ def anchored(
     >>> anchored(state, torch.zeros(1, 1), torch.zeros(1, 1, 1)).item()  # three nodes and one anchor
     0.75
     """
-    slots_heads = tuple(state.log_mass.shape[1:])
-    if tuple(anchor_logit.shape) != slots_heads or tuple(anchor_value.shape[:-1]) != slots_heads:
+    own = tuple(state.content.shape[1:])
+    if tuple(anchor_logit.shape) != own[:-1] or tuple(anchor_value.shape) != own:
         raise ValueError(
             f"anchored: anchor_logit has shape {tuple(anchor_logit.shape)} and anchor_value "
-            f"{tuple(anchor_value.shape)} but the state has (slots, heads) = {slots_heads}. "
+            f"{tuple(anchor_value.shape)} but the state has (slots, heads, dim) = {own}. "
             "Give every slot and head an anchor of its own."
         )
     share = anchor_weight(state, anchor_logit).unsqueeze(-1)

@@ -146,6 +146,10 @@ def compete(
     >>> (torch.einsum("mhd,nhd->nmh", query, key) + weight).exp().sum(dim=1).allclose(torch.ones(5, 1))
     True
     """
+    checks.check_tensor("compete", "query", query)
+    checks.check_rank("compete", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
+    checks.check_rank("compete", "key", key, "nodes heads dim")
+    check_null_logit("compete", null_logit, query.size(-2))
     plan = make_plan("compete", index, num_nodes=key.size(0), name="index", of="key", device=key.device)
     slots, heads = query.shape[-3:-1]
     dtype = statistics_dtype(key.dtype)
@@ -159,6 +163,15 @@ def compete(
     scores = scores.view(-1, slots, heads) if key.size(1) == 1 else scores.transpose(1, 2)
     total = scores.logsumexp(dim=1, keepdim=True)
     return -total if null_logit is None else -torch.logaddexp(total, null_logit.to(dtype))
+
+
+def check_null_logit(who: str, null_logit: Tensor | None, heads: int) -> None:
+    """One score for each head: anything else would be spread over nodes or slots."""
+    if null_logit is not None and tuple(null_logit.shape) != (heads,):
+        raise ValueError(
+            f"{who}: null_logit has shape {tuple(null_logit.shape)} but one score for each of {heads} heads was "
+            "expected."
+        )
 
 
 def _without(key: Tensor, bias: Tensor | None, gone: Tensor | None = None) -> Tensor:

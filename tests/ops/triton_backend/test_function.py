@@ -12,3 +12,11 @@ from support import ROOT, run_script
 def test_ops_on_this_back_end_equal_the_oracle(tmp_path: Path) -> None:
     said = run_script(ROOT / "tests/soak/kernels.py", "--inputs", "16", "--seed", "1", "--out", str(tmp_path))
     assert "'inputs': 16, 'wrong': 0" in said
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
+def test_a_plain_virtual_node_runs_on_this_back_end(pool: str) -> None:
+    """It pools all nodes alike, by keys of width zero."""
+    said = run_script(ROOT / "tests/ops/triton_backend/pooling.py", pool)
+    assert said.split() == ["0", "0"]

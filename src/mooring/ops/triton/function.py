@@ -22,7 +22,9 @@ def write(
     if query.dim() == 4:
         return plain.write(query, key, value, log_weight, where, plan)
     parts = (key if value is None else value).size(1)
-    slots = query.reshape(parts, -1, query.size(-1)).transpose(0, 1)
+    # Counted, not left to reshape: keys of width zero, of modules that pool alike, leave it nothing to divide.
+    rows = query.size(0) * query.size(1) // parts
+    slots = query.reshape(parts, rows, query.size(-1)).transpose(0, 1)
     if log_weight is not None:
         heads_last = log_weight.transpose(1, 2)
         alone = heads_last.shape[1:] == (1, 1)
