@@ -82,7 +82,8 @@ def tuned(records: Records, preset: str) -> Rows | None:
 
 
 def chosen(records: Records, preset: str) -> list[Group]:
-    """The setting that the search found for each module; for one without a search, the setting of most seeds.
+    """The setting that the search found for each module; for one without a search, that of most seeds, then of the
+    best validation score.
 
     A module whose setting was found but not run yet is left out.
     """
@@ -91,10 +92,14 @@ def chosen(records: Records, preset: str) -> list[Group]:
         if run.model not in best or run.number(*CHOSEN_BY) > best[run.model].number(*CHOSEN_BY):
             best[run.model] = run
     found: dict[str, Group] = {}
-    for item in sorted(group(_runs(records, preset)), key=lambda item: len(item.runs)):
+    for item in sorted(group(_runs(records, preset)), key=lambda item: (len(item.runs), _validated(item))):
         if item.model not in best or _varied(best[item.model]) == _varied(item.first):
             found[item.model] = item
     return list(found.values())
+
+
+def _validated(item: Group) -> float:
+    return item.estimate(*CHOSEN_BY).mean if item.has(*CHOSEN_BY) else 0.0
 
 
 def _varied(run: Record) -> list[Any]:

@@ -57,8 +57,11 @@ class Board:
     scores: dict[str, dict[int, float]]
     more_is_better: bool = True
 
-    def places(self, models: Sequence[str]) -> dict[str, tuple[int, bool]]:
-        """The rank of each of these modules by its mean, and whether it cannot be told from the first of them."""
+    def places(self, models: Sequence[str]) -> dict[str, tuple[int, bool | None]]:
+        """The rank of each of these modules by its mean, and whether it cannot be told from the first of them.
+
+        None where nothing can be said, since the two share fewer than two seeds.
+        """
         sign = -1 if self.more_is_better else 1
         means = {name: sign * fmean(self.scores[name].values()) for name in models if name in self.scores}
         first = min(means, key=lambda name: means[name], default="")
@@ -68,9 +71,9 @@ class Board:
         }
 
 
-def _level(one: dict[int, float], other: dict[int, float]) -> bool:
-    """Whether the paired interval of two modules includes zero; with one shared seed nothing can be said."""
-    return len(one.keys() & other.keys()) > 1 and not paired_difference(one, other).excludes_zero()
+def _level(one: dict[int, float], other: dict[int, float]) -> bool | None:
+    """Whether the paired interval of two modules includes zero; None with fewer than two shared seeds."""
+    return None if len(one.keys() & other.keys()) < 2 else not paired_difference(one, other).excludes_zero()
 
 
 def boards(records: Records) -> list[Board]:
@@ -80,7 +83,9 @@ def boards(records: Records) -> list[Board]:
     both = ("metrics", "best", "both")
     found = []
     counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
-    found.append(Board("Two-Radius", "Both", {name: item.by_seed(*both) for name, item in counted.items()}))
+    # On fresh graphs: those that chose the epoch flatter whatever is at chance.
+    fresh = ("metrics", "final", "both")
+    found.append(Board("Two-Radius", "Both", {name: item.by_seed(*fresh) for name, item in counted.items()}))
     census = at_best_rates(group(records.runs(CENSUS, motifs.TUNED)), ("metrics", "best", "log_mae"), -1)
     for split, name in motifs.SPLITS.items():
         field = ("metrics", "final", f"{split}/log_mae")
@@ -121,7 +126,12 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     places = [board.places(models) for board in columns]
     named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
     ranked = {model: [found[model][0] for found in places if model in found] for model in models}
-    order = sorted(models, key=lambda model: (-len(set(tasks[model])), fmean(ranked[model])))
+    # The last of four is no better than the last of twelve, though its rank is.
+    relative = {
+        model: [(found[model][0] - 1) / (len(found) - 1) for found in places if model in found and len(found) > 1]
+        for model in models
+    }
+    order = sorted(models, key=lambda model: (-len(set(tasks[model])), fmean(relative[model] or [1.0])))
     shown = [
         (board, found)
         for board, found in zip(columns, places, strict=True)
@@ -130,6 +140,7 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     rows = [
         (
             named[model],
+            f"{fmean(relative[model]):.2f}" if relative[model] else ABSENT,
             f"{fmean(ranked[model]):.1f}",
             *(_place(*found[model]) if model in found else ABSENT for _, found in shown),
         )
@@ -138,6 +149,7 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     ]
     heads = (
         Column("Module", left=True),
+        Column("Mean place"),
         Column("Mean rank"),
         *(Column(board.name, group=board.task) for board, _ in shown),
     )
@@ -160,8 +172,10 @@ def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, st
     )
 
 
-def _place(rank: int, level: bool) -> str:
-    return f"{rank}=" if level and rank > 1 else str(rank)
+def _place(rank: int, level: bool | None) -> str:
+    if rank == 1:
+        return "1"
+    return f"{rank}?" if level is None else f"{rank}=" if level else str(rank)
 
 
 @table("leaderboard", task=LEADERBOARD)
