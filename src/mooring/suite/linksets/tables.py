@@ -29,9 +29,10 @@ PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
 
 @table("linksets", task=TASK)
-def scores(records: Records, preset: str) -> Rows | None:
-    """F1, precision and recall before and after decoding, beside the paper's F1."""
-    groups = group(_runs(records, preset))
+def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
+    """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
+    wanted = models.split(",")
+    groups = [item for item in group(_runs(records, preset)) if models == "all" or item.model in wanted]
     if not groups:
         return None
     fields = [
