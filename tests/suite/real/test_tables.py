@@ -143,3 +143,11 @@ def test_curves_are_drawn_for_each_set(records: Any) -> None:
     lines = picture.panels[0].axes[0].lines
     assert len(lines) == 2
     assert [round(float(value), 3) for value in lines[0].get_ydata()] in ([2.0, 1.0], [1.8, 0.8])
+
+
+def test_sets_may_be_shown_apart(records: Any) -> None:
+    every = build("molecules", records, preset="full").rows
+    assert build("molecules", records, preset="full", sets="hiv,esol").rows == every
+    assert [row[0] for row in build("molecules", records, preset="full", sets="hiv").rows] == ["hiv, ROC-AUC, %"]
+    with pytest.raises(ValueError, match="table 'molecules': no run on 'lippo', expected some of esol, hiv, or 'all'"):
+        build("molecules", records, preset="full", sets="lippo")

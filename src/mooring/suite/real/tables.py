@@ -79,9 +79,9 @@ def choose(runs: Sequence[Record]) -> list[Chosen]:
     return found
 
 
-def rows(records: Records, task: str, preset: str) -> Rows:
-    """One row per set and model."""
-    found = choose(records.runs(task, preset))
+def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
+    """One row per set and model; of all sets, or of those named."""
+    found = choose(_of_sets(records.runs(task, preset), task, sets))
     times = _times(records)
     cells: list[tuple[str, ...]] = []
     for item in found:
@@ -126,9 +126,9 @@ def rows(records: Records, task: str, preset: str) -> Rows:
     return Rows(columns, cells, interval=interval([item.group for item in found]))
 
 
-def by_readout(records: Records, task: str, preset: str) -> Rows | None:
+def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | None:
     """One row per set and model, one column per readout: what a memory adds where the readout counts already."""
-    runs = records.runs(task, preset)
+    runs = _of_sets(records.runs(task, preset), task, sets)
     names = sorted({str(run.mapping("config").get("readout")) for run in runs})
     if len(names) < 2:
         return None
@@ -228,20 +228,30 @@ def _times(records: Records) -> dict[tuple[str, str], str]:
     }
 
 
+def _of_sets(runs: Sequence[Record], task: str, sets: str) -> list[Record]:
+    """The runs on all sets, or on those of a list with commas."""
+    there = list(dict.fromkeys(map(_dataset, runs)))
+    wanted = there if sets == "all" else sets.split(",")
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise ValueError(f"table '{task}': no run on '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+    return [run for run in runs if _dataset(run) in wanted]
+
+
 def _dataset(run: Record) -> str:
     return str(run.mapping("config").get("dataset", ""))
 
 
 def _register(task: str) -> None:
     @table(task, task=task)
-    def build(records: Records, preset: str) -> Rows:
-        return rows(records, task, preset)
+    def build(records: Records, preset: str, sets: str = "all") -> Rows:
+        return rows(records, task, preset, sets)
 
     if task != "nodes":
 
         @table(f"{task}-readouts", task=task)
-        def readouts(records: Records, preset: str) -> Rows | None:
-            return by_readout(records, task, preset)
+        def readouts(records: Records, preset: str, sets: str = "all") -> Rows | None:
+            return by_readout(records, task, preset, sets)
 
 
 for _task in TASKS:
