@@ -1,8 +1,12 @@
 """Local layers against slow ones and against PyG's own."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from mooring.models import Adjacency, GatedGCN, Layer
@@ -51,6 +55,42 @@ def test_an_adjacency_gives_what_edges_give(name: str) -> None:
     assert_same(lambda x: layer(x, adjacency)[0], lambda x: layer(x, index)[0], x)
     # Scores are relu'd: a layer that gave nothing at all would pass.
     assert bool((layer(x, adjacency)[0] != x).any())
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        partial(GCNConv, bias=False),
+        partial(SAGEConv, bias=False),
+        partial(SAGEConv, root_weight=False),
+        partial(SAGEConv, normalize=True),
+        partial(SAGEConv, project=True),
+    ],
+)
+def test_an_adjacency_keeps_to_the_options_of_a_convolution(build: Callable[..., nn.Module]) -> None:
+    layer, index = Layer(CHANNELS, lambda channels: build(channels, channels), norm="layer").double(), edges()
+    x, adjacency = torch.randn(NODES, CHANNELS, dtype=torch.float64), Adjacency(index, NODES)
+    assert_same(lambda x: layer(x, adjacency)[0], lambda x: layer(x, index)[0], x)
+
+
+@pytest.mark.parametrize(
+    ("conv", "options", "words"),
+    [
+        (GCNConv, {"normalize": False}, "GCNConv has normalize=False but .* has normalize=True. Pass edge_index"),
+        (GCNConv, {"add_self_loops": False}, "add_self_loops=False"),
+        (GCNConv, {"improved": True}, "improved=True"),
+        (GCNConv, {"aggr": "max"}, "aggr='max'"),
+        (SAGEConv, {"aggr": "sum"}, "SAGEConv has aggr='sum' but .* has aggr='mean'. Pass edge_index"),
+        (SAGEConv, {"aggr": "max"}, "aggr='max'"),
+        (SAGEConv, {"flow": "target_to_source"}, "flow='target_to_source'"),
+    ],
+)
+def test_an_adjacency_refuses_options_it_has_no_product_for(
+    conv: Callable[..., nn.Module], options: dict[str, Any], words: str
+) -> None:
+    layer = Layer(CHANNELS, lambda channels: conv(channels, channels, **options))
+    with pytest.raises(ValueError, match=words):
+        layer(torch.randn(NODES, CHANNELS), Adjacency(edges(), NODES))
 
 
 def test_an_adjacency_has_all_derivatives() -> None:

@@ -86,6 +86,18 @@ CONVS: Mapping[str, Callable[[int, Norm | None], nn.Module]] = {
     "SAGEConv": lambda channels, norm: SAGEConv(channels, channels),
 }
 
+# The options that an Adjacency's products are made for.
+MULTIPLIED: Mapping[type[nn.Module], Mapping[str, Any]] = {
+    SAGEConv: {"aggr": "mean", "flow": "source_to_target"},
+    GCNConv: {
+        "normalize": True,
+        "add_self_loops": True,
+        "improved": False,
+        "aggr": "add",
+        "flow": "source_to_target",
+    },
+}
+
 
 class Layer(nn.Module):
     r"""Graph -> graph: a convolution and what surrounds it.
@@ -103,7 +115,7 @@ class Layer(nn.Module):
         residual: add the layer's input.
 
     ``GCNConv`` and ``SAGEConv`` have no use for edge features and leave them out; in place of ``edge_index`` they take
-    an :class:`~mooring.models.Adjacency` too.
+    an :class:`~mooring.models.Adjacency` too, unless they were built to aggregate in a way that it has no product for.
 
     >>> layer = Layer(8, "GCNConv", norm="layer")
     >>> layer(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]))[0].shape
@@ -157,15 +169,23 @@ class Layer(nn.Module):
 
     def _multiplied(self, x: Tensor, adjacency: Adjacency) -> Tensor:
         """What the convolution gives, its propagation replaced by a product."""
-        conv = self.conv
-        if type(conv) is SAGEConv:
-            return conv.lin_l(adjacency.mean(x)) + conv.lin_r(x)
+        who, conv = type(self).__name__, self.conv
+        if type(conv) not in MULTIPLIED:
+            raise TypeError(
+                f"{who}: {type(conv).__name__} takes no Adjacency. Pass edge_index, or use 'SAGEConv' or 'GCNConv'."
+            )
+        for name, kept in MULTIPLIED[type(conv)].items():
+            if (got := getattr(conv, name)) != kept:
+                raise ValueError(
+                    f"{who}: {type(conv).__name__} has {name}={got!r} but the product of an Adjacency has "
+                    f"{name}={kept!r}. Pass edge_index, or build the convolution with {name}={kept!r}."
+                )
         if type(conv) is GCNConv:
-            return adjacency.symmetric(conv.lin(x)) + conv.bias
-        raise TypeError(
-            f"{type(self).__name__}: {type(conv).__name__} takes no Adjacency. Pass edge_index, or use 'SAGEConv' or "
-            "'GCNConv'."
-        )
+            out = adjacency.symmetric(conv.lin(x))
+            return out if conv.bias is None else out + conv.bias
+        out = conv.lin_l(adjacency.mean(conv.lin(x).relu() if conv.project else x))
+        out = out + conv.lin_r(x) if conv.root_weight else out
+        return nn.functional.normalize(out, dim=-1) if conv.normalize else out
 
 
 def _norm(who: str, norm: Norm | None, channels: int) -> nn.Module:
