@@ -110,6 +110,24 @@ def test_an_adjacency_keeps_the_precision_of_the_nodes() -> None:
     assert adjacency.mean(x.float()).dtype == torch.float32
 
 
+@pytest.mark.parametrize("name", ["SAGEConv", "GCNConv"])
+def test_an_adjacency_multiplies_under_autocast(name: str) -> None:
+    layer, index = Layer(CHANNELS, name, norm="layer"), edges()  # type: ignore[arg-type]
+    x = torch.randn(NODES, CHANNELS, requires_grad=True)
+    expected = torch.autograd.grad(layer(x, index)[0].sin().sum(), x)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(x, Adjacency(index, NODES))[0]
+        # Backward belongs outside of autocast, but many call it inside.
+        found = torch.autograd.grad(out.sin().sum(), x)[0]
+    assert torch.allclose(out, layer(x, index)[0], atol=5e-2)
+    assert torch.allclose(found, expected, atol=5e-2)
+
+
+def test_an_adjacency_returns_half_precision_for_half_precision() -> None:
+    x, adjacency = torch.randn(NODES, CHANNELS).bfloat16(), Adjacency(edges(), NODES)
+    assert torch.equal(adjacency.mean(x), adjacency.mean(x.float()).bfloat16())
+
+
 @pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])
 def test_every_layer_learns_and_resets(name: str) -> None:
     layer = Layer(CHANNELS, name)  # type: ignore[arg-type]

@@ -46,11 +46,16 @@ class Adjacency:
 
     def mean(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
         """The mean of each node's neighbours; zero where there are none."""
-        return _Product.apply(x, *self._pair("mean", x.dtype))
+        return self._multiply("mean", x)
 
     def symmetric(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
         """GCN's normalised sum over the neighbours and the node itself."""
-        return _Product.apply(x, *self._pair("symmetric", x.dtype))
+        return self._multiply("symmetric", x)
+
+    def _multiply(self, name: str, x: Tensor) -> Tensor:
+        """The product in the dtype of ``x``; PyTorch has none in half precision on a CPU, so there it is in float32."""
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        return _Product.apply(x.to(dtype), *self._pair(name, dtype)).to(x.dtype)
 
     def _keep(self, name: str, sender: Tensor, receiver: Tensor, value: Tensor) -> None:
         """Keep the matrix of some edges and its transpose."""
@@ -75,7 +80,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
-        return matrix @ x
+        with torch.autocast(x.device.type, enabled=False):
+            return matrix @ x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
