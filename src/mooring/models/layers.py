@@ -51,7 +51,7 @@ class GatedGCN(nn.Module):
         # A, B, D and E in one product over the nodes.
         self.lin_node = nn.Linear(channels, 4 * channels)
         self.lin_edge = nn.Linear(channels, channels, bias=False)
-        self.norm = _norm(type(self).__name__, norm, channels)
+        self.norm = norm_of(type(self).__name__, norm, channels)
 
     def reset_parameters(self) -> None:
         for module in (self.lin_node, self.lin_edge, self.norm):
@@ -143,7 +143,7 @@ class Layer(nn.Module):
         if isinstance(conv, str):
             check_choice(who, "conv", conv, tuple(CONVS), "a function of the width")
         self.conv: Any = CONVS[conv](channels, norm) if isinstance(conv, str) else conv(channels)
-        self.norm = _norm(who, norm, channels)
+        self.norm = norm_of(who, norm, channels)
         self.dropout = nn.Dropout(dropout)
         self.residual = residual
         self.sees_edges = "edge_attr" in inspect.signature(self.conv.forward).parameters
@@ -188,7 +188,8 @@ class Layer(nn.Module):
         return nn.functional.normalize(out, dim=-1) if conv.normalize else out
 
 
-def _norm(who: str, norm: Norm | None, channels: int) -> nn.Module:
+def norm_of(who: str, norm: Norm | None, channels: int) -> nn.Module:
+    """The normalisation that a module called ``who`` was asked for."""
     if norm is None:
         return nn.Identity()
     check_choice(who, "norm", norm, NORMS, "None")

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from mooring.models.layers import Norm, norm_of
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_input, check_share
 from mooring.nn.part import readers, writers
@@ -16,7 +17,6 @@ from mooring.ops import Plan
 from mooring.ops.checks import check_count
 
 OGBPool = Literal["sum", "mean"]
-OGBNorm = Literal["batch", "layer"]
 
 
 class OGBVirtualNode(nn.Module):
@@ -55,7 +55,7 @@ class OGBVirtualNode(nn.Module):
         channels: int,
         pool: OGBPool = "sum",
         *,
-        norm: OGBNorm | None = "batch",
+        norm: Norm | None = "batch",
         dropout: float = 0.0,
         hidden_channels: int | None = None,
     ) -> None:
@@ -71,13 +71,7 @@ class OGBVirtualNode(nn.Module):
         self.dropout = dropout
         widths = ((channels, hidden), (hidden, channels))
         self.lins = nn.ModuleList(nn.Linear(*pair) for pair in widths)
-        self.norms = nn.ModuleList(self._norm(width) for _, width in widths)
-
-    def _norm(self, width: int) -> nn.Module:
-        if self.norm is None:
-            return nn.Identity()
-        check_choice(type(self).__name__, "norm", self.norm, get_args(OGBNorm), "None")
-        return nn.BatchNorm1d(width) if self.norm == "batch" else nn.LayerNorm(width)
+        self.norms = nn.ModuleList(norm_of(who, norm, width) for _, width in widths)
 
     def reset_parameters(self) -> None:
         for module in (*self.lins, *self.norms):
