@@ -1,10 +1,13 @@
 """OGB's virtual node against a slow one, and what it shares with ours."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
 from mooring.models import OGBVirtualNode
+from mooring.nn import SlotMemory
 from support import Ragged, assert_close
 
 CHANNELS = 6
@@ -64,3 +67,25 @@ def test_messages(as_users_run_it: None) -> None:
         OGBVirtualNode(4, norm="instance")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="x has width 5 but channels=4"):
         OGBVirtualNode(4)(torch.randn(3, 5))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "error", "words"),
+    [
+        (lambda carried: carried.slots, TypeError, "memory is a torch.Tensor"),
+        (lambda carried: carried._replace(slots=carried.slots[:1]), ValueError, r"slots of shape \(1, 1, 6\)"),
+        (
+            lambda carried: carried._replace(slots=carried.slots.expand(-1, 3, -1)),
+            ValueError,
+            r"shape \(4, 3, 6\) but \[graphs, slots, channels\] = \[4, 1, 6\] was expected",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("as_users_run_it")
+def test_a_memory_of_another_batch_or_size_is_refused(
+    spoilt: Callable[[SlotMemory], object], error: type[Exception], words: str
+) -> None:
+    node, x = OGBVirtualNode(CHANNELS).double(), features()
+    _, carried = node(x, BATCH.index(), num_graphs=4, return_state=True)
+    with pytest.raises(error, match=words):
+        node(x, BATCH.index(), num_graphs=4, memory=spoilt(carried))

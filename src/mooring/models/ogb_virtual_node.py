@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mooring.models.layers import Norm, norm_of
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_input, check_share
+from mooring.nn.memory import carried_slots
 from mooring.nn.part import readers, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan
@@ -104,7 +105,9 @@ class OGBVirtualNode(nn.Module):
         reads = readers(x, None, writers(sources, log_weight), targets)
         mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
-        state = pooled.to(x.dtype) if memory is None else pooled.to(x.dtype) + memory.slots.squeeze(1)
+        state = pooled.to(x.dtype)
+        if memory is not None:
+            state = state + carried_slots(type(self).__name__, memory, (plan.num_graphs, 1, self.channels)).squeeze(1)
         for lin, norm in zip(self.lins, self.norms, strict=True):
             state = torch.relu(norm(lin(state)))
         state = nn.functional.dropout(state, self.dropout, self.training)
