@@ -1,6 +1,7 @@
 """OGB's virtual node against a slow one, and what it shares with ours."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 
 from mooring.models import OGBVirtualNode
 from mooring.nn import SlotMemory
-from support import Ragged, assert_close
+from support import Ragged, assert_close, run_script
 
 CHANNELS = 6
 BATCH = Ragged((5, 0, 3, 7), False, seed=2)
@@ -55,6 +56,10 @@ def test_reset_and_gradients() -> None:
     node(features().float(), BATCH.index(), num_graphs=4).sum().backward()
     assert all(parameter.grad is not None for parameter in node.parameters())
     assert not any(bool((parameter == 7.0).all()) for parameter in node.parameters())
+
+
+def test_it_compiles_without_the_number_of_graphs() -> None:
+    run_script(Path(__file__).parent / "ogb_worker.py")
 
 
 def test_messages(as_users_run_it: None) -> None:

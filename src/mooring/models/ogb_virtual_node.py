@@ -18,6 +18,10 @@ from mooring.ops import Plan
 from mooring.ops.checks import check_count
 
 OGBPool = Literal["sum", "mean"]
+TOO_FEW = (
+    "norm='batch' cannot train on a batch of one graph, whose state would always be zero. Pass norm='layer', or more "
+    "graphs per batch."
+)
 
 
 class OGBVirtualNode(nn.Module):
@@ -97,11 +101,8 @@ class OGBVirtualNode(nn.Module):
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; one state has no use for ``address``."""
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
-        if self.training and self.norm == "batch" and plan.num_graphs == 1:
-            raise ValueError(
-                f"{type(self).__name__}: norm='batch' cannot train on a batch of one graph, whose state would "
-                "always be zero. Pass norm='layer', or more graphs per batch."
-            )
+        if self.norm == "batch":
+            self._check_graphs(plan.num_graphs)
         reads = readers(x, None, writers(sources, log_weight), targets)
         mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
@@ -114,6 +115,13 @@ class OGBVirtualNode(nn.Module):
         out = x + (state if plan.batch is None else state.index_select(0, plan.batch))
         out = out if reads is None else torch.where(reads.unsqueeze(-1), out, x)
         return (out, SlotMemory(mean, state.unsqueeze(1))) if return_state else out
+
+    def _check_graphs(self, num_graphs: int) -> None:
+        """BatchNorm1d needs two graphs to train. A traced graph may not know their number; it is told the least."""
+        if torch.compiler.is_compiling():
+            torch._check(num_graphs > (1 if self.training else 0), lambda: TOO_FEW)
+        elif self.training and num_graphs == 1:
+            raise ValueError(f"{type(self).__name__}: {TOO_FEW}")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, pool={self.pool!r}, norm={self.norm!r})"
