@@ -48,6 +48,11 @@ def test_messages(x: torch.Tensor, error: type[Exception], words: str) -> None:
         CategoryEncoder(SIZES, 4)(x)
 
 
+def test_an_encoder_needs_a_feature() -> None:
+    with pytest.raises(ValueError, match="CategoryEncoder: sizes is empty"):
+        CategoryEncoder((), 4)
+
+
 def test_signs_of_eigenvectors_are_flipped_in_training_only() -> None:
     encoder, pe = PositionEncoder(6, 3, flip=True), torch.randn(17, 6)
     encoder.eval()

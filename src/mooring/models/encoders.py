@@ -39,6 +39,8 @@ class CategoryEncoder(nn.Module):
         super().__init__()
         who = type(self).__name__
         self.sizes = tuple(check_count(who, "sizes", size) for size in sizes)
+        if not self.sizes:
+            raise ValueError(f"{who}: sizes is empty but one number of values per feature was expected, e.g. (5, 3).")
         self.channels = check_count(who, "channels", channels)
         size = torch.tensor(self.sizes)
         self.register_buffer("size", size, persistent=False)
