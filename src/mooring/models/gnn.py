@@ -46,7 +46,7 @@ class GNN(nn.Module):
             ``AddLaplacianEigenvectorPE``, or a module that maps it to ``channels``.
         memory: a function of the width that builds a virtual node, called for each place; a module, then shared by all
             places; or None. Anything with the forward of :class:`~mooring.nn.SlotVirtualNode` will do.
-        memory_after: numbers of the layers, from 0, that a memory follows; all but the last if None.
+        memory_after: numbers of the layers, from 0, that a memory follows; if None all but the last, or the only one.
         carry: hand the memory's slots from place to place; None does so where the module is made for it, as
             :class:`~mooring.models.OGBVirtualNode` is.
         readout: see :class:`~mooring.models.Readout`; None predicts for each node.
