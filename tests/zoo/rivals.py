@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mooring import zoo
+from mooring.nn import SlotVirtualNode
 from support import Ragged
 
 # Heads must divide channels; everything else is a prime of its own.
@@ -49,3 +50,7 @@ def call(spec: zoo.MemorySpec = SPEC, seed: int = 3, sizes: tuple[int, ...] = (7
     width = spec.address_channels
     address = None if width is None else ragged.randn(ragged.num_nodes, width, salt=2)
     return Call(ragged.randn(ragged.num_nodes, spec.channels, salt=1), ragged.index(), address, ragged.num_graphs)
+
+
+# Built on our own slots, whose forward takes weights for each slot and a memory to continue from.
+SLOTTED = [name for name in NAMES if isinstance(build(name), SlotVirtualNode)]

@@ -1,6 +1,7 @@
 """What every module of the zoo keeps, whatever is inside: the interface of our virtual nodes."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from mooring import zoo
 from support import assert_close, assert_finite
 
-from rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SPEC, Call, build, call  # isort: skip
+from rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SLOTTED, SPEC, Call, build, call  # isort: skip
 
 SPECS = pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
 EVERY = pytest.mark.parametrize("name", NAMES)
@@ -90,6 +91,25 @@ def test_a_weight_of_nothing_leaves_a_node_out(name: str) -> None:
     sources = torch.arange(len(given.x)) % 3 != 0
     nothing = torch.where(sources, 0.0, float("-inf")).double()
     assert_close(given.to(module, log_weight=nothing), given.to(module, sources=sources))
+
+
+@SPECS
+@pytest.mark.parametrize("name", SLOTTED)
+def test_a_weight_may_be_given_for_every_slot_and_head(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    log_weight = given.x[:, 0]
+    for_each = log_weight[:, None, None].expand(-1, spec.slots, spec.heads)
+    assert_close(given.to(module, log_weight=for_each), given.to(module, log_weight=log_weight))
+
+
+@SPECS
+@pytest.mark.parametrize("name", [name for name in SLOTTED if name != "gmt"])
+def test_layers_with_dropout_pass_their_memory_on(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, replace(spec, dropout=0.3)).train(), call(spec)
+    _, memory = given.to(module, return_state=True)
+    out = given.to(module, memory=memory)
+    out.square().sum().backward()
+    assert_finite(out, *(parameter.grad for parameter in module.parameters() if parameter.grad is not None))
 
 
 @SPECS

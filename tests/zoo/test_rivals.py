@@ -126,6 +126,18 @@ def test_cpa_tells_every_slot_the_size_of_the_whole_set() -> None:
     assert not torch.allclose(fewer.content, states[0].content)
 
 
+@pytest.mark.parametrize("name", ["cpa-add", "cpa-scale"])
+def test_dropout_leaves_the_size_of_the_set_as_it_is(name: str) -> None:
+    module = build(name, replace(SPEC, dropout=0.5))
+    # Equal nodes, so many that every slot keeps one: the attention is the same whichever are dropped.
+    x = torch.ones(80, 12, dtype=torch.float64)
+    log_weight = torch.randn(80, dtype=torch.float64)
+    for weights in ({}, {"log_weight": log_weight}):
+        dropped, whole = (module.train(mode)(x, return_state=True, **weights)[1] for mode in (True, False))
+        assert not torch.allclose(dropped.state.log_mass, whole.state.log_mass)
+        assert_close(dropped.state.content, whole.state.content)
+
+
 def test_more_rounds_of_slot_attention_change_the_slots() -> None:
     module, given = build("slot-attention"), call()
     three = given.to(module)

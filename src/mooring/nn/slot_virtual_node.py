@@ -234,10 +234,11 @@ class SlotVirtualNode(nn.Module):
             return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
         writes = writers(sources, log_weight)
         reads = readers(x, address, writes, targets)
+        undropped = log_weight
         if self.training and self.dropout:
             log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
         given = {"address": address, "sources": sources, "log_weight": log_weight, "num_graphs": plan.num_graphs}
-        state = self.write(x, plan, **given, **({} if carried is None else {"slots": carried}))
+        state = self._written(x, plan, undropped, **given, **({} if carried is None else {"slots": carried}))
         if self.merge is not None:
             state = self.merge(state)
         start = carried if carried is not None or self.write.addresses is not None else self.write.slot
@@ -248,6 +249,10 @@ class SlotVirtualNode(nn.Module):
         if return_state == "slots":
             return out, SlotMemory(state, slots)
         return out, self._inspect(x, plan, address, writes, reads, log_weight, carried, state, slots)
+
+    def _written(self, x: Tensor, plan: Plan, undropped: Tensor | None, **given: Any) -> SlotState:
+        """The state of a write; ``undropped`` are the weights before dropout, for a module that counts by them."""
+        return self.write(x, plan, **given)
 
     def _read_and_integrate(
         self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None

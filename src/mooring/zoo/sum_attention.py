@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -66,7 +67,30 @@ class SumVirtualNode(SlotRival):
         self.update = MagnitudeUpdate(spec, total=True)
 
 
-class AdditiveWrite(SlotWrite):
+class CountedWrite(SlotWrite):
+    """A write whose slots all receive something of the whole set: the mean and the number of a graph's sources."""
+
+    def whole_set(
+        self,
+        x: Tensor,
+        batch: Tensor | Plan | None,
+        *,
+        log_weight: Tensor | None = None,
+        sources: Tensor | None = None,
+        num_graphs: int | None = None,
+        **_: Any,
+    ) -> SlotState:
+        """The set that is written, from the arguments of a write; addresses and a carried memory do not change it.
+
+        A node whose weights differ between slots or heads counts as often as they do on average.
+        """
+        if log_weight is not None and log_weight.dim() > 1:
+            rows = log_weight.flatten(1)
+            log_weight = rows.logsumexp(dim=1) - math.log(rows.size(1))
+        return pooled_mean(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+
+
+class AdditiveWrite(CountedWrite):
     r"""Attention plus a gated plain sum, :math:`\mu + w \odot \sum_i v_i`, with :math:`w` initialised to one."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
@@ -79,14 +103,17 @@ class AdditiveWrite(SlotWrite):
         if hasattr(self, "gate"):
             nn.init.ones_(self.gate)
 
-    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
+    def forward(
+        self, x: Tensor, batch: Tensor | Plan | None = None, *, whole: SlotState | None = None, **options: Any
+    ) -> SlotState:
+        """With ``whole``, that set is counted and not the one of the other arguments."""
         state = super().forward(x, batch, **options)
-        options.pop("address", None)
-        summed = self.gate * self.lin_value(pooled_mean(x, batch, **options).total.flatten(1).to(x.dtype))
+        whole = self.whole_set(x, batch, **options) if whole is None else whole
+        summed = self.gate * self.lin_value(whole.total.flatten(1).to(x.dtype))
         return SlotState(state.content + summed.view(-1, 1, *state.content.shape[2:]), state.log_mass)
 
 
-class ScaledWrite(SlotWrite):
+class ScaledWrite(CountedWrite):
     r"""Attention scaled by a learned function of the set's size, :math:`\psi(n) \odot \mu`, with :math:`\psi(0) = 0`.
 
     Departs: :math:`\psi` takes :math:`\log(1 + n)` and not :math:`n`, which can be far outside a small network's range.
@@ -102,10 +129,13 @@ class ScaledWrite(SlotWrite):
         if hasattr(self, "scale"):
             reset(self.scale)
 
-    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
+    def forward(
+        self, x: Tensor, batch: Tensor | Plan | None = None, *, whole: SlotState | None = None, **options: Any
+    ) -> SlotState:
+        """With ``whole``, that set is counted and not the one of the other arguments."""
         state = super().forward(x, batch, **options)
-        options.pop("address", None)
-        size = torch.log1p(pooled_mean(x, batch, **options).log_mass.exp()).view(-1, 1).to(x.dtype)
+        whole = self.whole_set(x, batch, **options) if whole is None else whole
+        size = torch.log1p(whole.log_mass.exp()).view(-1, 1).to(x.dtype)
         scale: Tensor = size * self.scale(size)
         return SlotState(state.content * scale.view(-1, 1, *state.content.shape[2:]), state.log_mass)
 
@@ -122,10 +152,19 @@ class CardinalityVirtualNode(SlotRival):
         write: :class:`AdditiveWrite` or :class:`ScaledWrite`.
     """
 
+    write: CountedWrite
+
     def __init__(self, spec: MemorySpec, write: type[AdditiveWrite] | type[ScaledWrite]) -> None:
         super().__init__(spec)
         self.write = write(spec, self.write.addresses)
         self.update = MagnitudeUpdate(spec, total=False)
+
+    def _written(self, x: Tensor, plan: Plan, undropped: Tensor | None, **given: Any) -> SlotState:
+        if given["log_weight"] is undropped:
+            return super()._written(x, plan, undropped, **given)
+        # Dropout hides some writes of a node; the node still belongs to the set.
+        whole = self.write.whole_set(x, plan, **{**given, "log_weight": undropped})
+        return super()._written(x, plan, undropped, whole=whole, **given)
 
 
 @register("cpa-add", title="cardinality-preserved attention, additive", paper="Zhang and Xie 2020")
