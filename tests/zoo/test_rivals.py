@@ -184,6 +184,15 @@ def test_expander_edges_stay_inside_a_graph_and_reach_every_source() -> None:
     assert torch.bincount(edges[0]).tolist() == [2, 6, 2, 2, 2, 2, 2, 2]
 
 
+def test_the_address_of_a_node_that_does_not_write_is_not_scored() -> None:
+    module, given = build("gmt", ADDRESSED), call(ADDRESSED)
+    assert given.address is not None
+    given.address[3] = float("nan")
+    everyone_else = torch.arange(len(given.x)) != 3
+    given.to(module, sources=everyone_else)[everyone_else].sum().backward()
+    assert_finite(*(parameter.grad for parameter in module.parameters()))
+
+
 def test_literal_copies_must_be_whole() -> None:
     with pytest.raises(ValueError, match=r"InducedSetAttention: log_weight means 2.5 copies"):
         call().to(build("isab"), log_weight=torch.full((11,), math.log(2.5), dtype=torch.float64))

@@ -106,7 +106,7 @@ class SlotWrite(nn.Module):
         plan = make_plan(type(self).__name__, batch, None, x.size(0), num_graphs, device=x.device)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
-        query, key = self.score_parts(x, address, slots)
+        query, key = self.score_parts(x, None if address is None else hide(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
         folded = self._folds_values(x.size(0), plan.num_graphs)
         if folded:
