@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from mooring import zoo
+from mooring.zoo.budget import WithNodeMLP
 from support import assert_close, assert_finite
 
 from rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SLOTTED, SPEC, Call, build, call  # isort: skip
@@ -44,6 +45,32 @@ def test_only_sources_write(name: str, spec: zoo.MemorySpec) -> None:
     others = sources & (given.batch == given.batch[1]) & (torch.arange(len(given.x)) != 1)
     felt = Call(moved, given.batch, given.address).to(module, sources=sources)
     assert float((felt - out)[others].detach().abs().max()) > 1e-6
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "with_mlp"])
+@SPECS
+@EVERY
+def test_a_node_that_is_left_out_may_hold_anything(name: str, spec: zoo.MemorySpec, wrapped: bool) -> None:
+    module, given = build(name, spec), call(spec)
+    module = WithNodeMLP(module, spec.channels, 7, init_std=0.5).double() if wrapped else module
+    sources = torch.arange(11) % 3 != 0
+    spoiled = replace(given, x=given.x.clone(), address=None if given.address is None else given.address.clone())
+    spoiled.x[3] = float("nan")
+    if spoiled.address is not None:
+        spoiled.address[6] = float("inf")
+    others = sources | (torch.arange(11) % 9 == 0)
+    for targets in (None, torch.arange(11) != 6):
+        results = []
+        for one in (given, spoiled):
+            module.zero_grad()
+            out = one.to(module, sources=sources, targets=targets)
+            out[others].square().sum().backward()
+            results.append([out[others], *(parameter.grad for parameter in module.parameters())])
+        assert bool(out[3].isnan().all())
+        for expected, found in zip(*results, strict=True):
+            assert (expected is None) == (found is None)
+            if found is not None:
+                assert_close(found, expected)
 
 
 @SPECS

@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
 from mooring.nn.checks import check_address, check_build, check_input
+from mooring.nn.part import hide, readers, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
 
@@ -48,6 +49,11 @@ class Rows:
             address=None if self.address is None else self.address.index_select(0, rows),
         )
 
+    def hidden(self, seen: Bool[Tensor, " rows"]) -> Rows:
+        """Zero in place of the rows that must not be seen; all keep their place."""
+        address = None if self.address is None else hide(self.address, seen)
+        return replace(self, x=hide(self.x, seen), address=address)
+
     def copies(self, who: str) -> Rows:
         """Each row repeated by its multiplicity, for foreign code that does not support weights."""
         exact = self.log_weight.exp()
@@ -74,7 +80,8 @@ class Rows:
 class GlobalModule(nn.Module, ABC):
     """Node features -> node features, in two steps that a rival fills in: ``gather`` and ``spread``.
 
-    ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong.
+    ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong. As in
+    :class:`~mooring.nn.SlotVirtualNode`, a node that does not write and holds NaN or infinity does not read either.
 
     Args:
         spec: widths and counts, see :class:`~mooring.nn.MemorySpec`.
@@ -86,7 +93,7 @@ class GlobalModule(nn.Module, ABC):
         check_build(type(self).__name__, spec.channels, spec.slots, spec.heads)
         self.channels = spec.channels
         self.uses_address = address
-        self.address_channels = spec.address_channels
+        self.address_channels = spec.address_channels if address else None
 
     @abstractmethod
     def gather(self, writers: Rows) -> Any:
@@ -125,18 +132,23 @@ class GlobalModule(nn.Module, ABC):
             check_address(type(self).__name__, address, x, self.address_channels)
         weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(x.dtype)
         nodes = Rows(x, plan.index, plan.num_graphs, weight, address if self.uses_address else None)
-        writes = ~weight.isneginf() if sources is None else sources & ~weight.isneginf()
-        writers = nodes if bool(writes.all()) else nodes.pick(writes.nonzero().squeeze(1))
-        gathered = self.gather(writers)
+        writes = writers(sources, log_weight)
+        reads = readers(x, nodes.address, writes, targets)
+        written = nodes if writes is None else nodes.pick(writes.nonzero().squeeze(1))
+        gathered = self.gather(written)
+        # Hidden and not picked out: the edges of an expander go by the places of the targets.
+        seen = nodes if reads is None or reads is targets else nodes.hidden(reads)
         if targets is None:
-            out = self.spread(nodes, gathered).to(x.dtype)
+            out = self.spread(seen, gathered).to(x.dtype)
         else:
             rows = targets.nonzero().squeeze(1)
-            out = x.index_copy(0, rows, self.spread(nodes.pick(rows), gathered).to(x.dtype))
+            out = x.index_copy(0, rows, self.spread(seen.pick(rows), gathered).to(x.dtype))
+        if reads is not None and reads is not targets:
+            out = torch.where(reads.unsqueeze(-1), out, x)
         if not return_state:
             return out
         content = self.content(gathered)
-        return out, None if content is None else SlotMemory(writers.mean(), content)
+        return out, None if content is None else SlotMemory(written.mean(), content)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels})"

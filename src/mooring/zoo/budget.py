@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mooring.nn import MemorySpec
+from mooring.nn.part import hide, readers, writers
 from mooring.zoo.registry import build
 
 REFERENCE = "anchored"
@@ -60,8 +61,11 @@ class WithNodeMLP(nn.Module):
         """As in the module itself."""
         out = self.module(x, batch, targets=targets, return_state=return_state, **options)
         out, memory = out if return_state else (out, None)
-        more = out + self.lin_out(nn.functional.gelu(self.lin_in(out)))
-        out = more if targets is None else torch.where(targets.unsqueeze(-1), more, out)
+        # Those that the module left unread, which it tells from what it was given itself.
+        address = options.get("address") if getattr(self.module, "address_channels", None) is not None else None
+        reads = readers(x, address, writers(options.get("sources"), options.get("log_weight")), targets)
+        more = out + self.lin_out(nn.functional.gelu(self.lin_in(hide(out, reads))))
+        out = more if reads is None else torch.where(reads.unsqueeze(-1), more, out)
         return (out, memory) if return_state else out
 
     def __repr__(self) -> str:
