@@ -113,6 +113,18 @@ def test_log_weight_is_a_number_of_copies(name: str, spec: zoo.MemorySpec) -> No
 
 
 @EVERY
+def test_multiplicities_keep_their_precision_beside_features_in_half_precision(name: str) -> None:
+    module, given = build(name).bfloat16(), call()
+    half = replace(given, x=given.x.bfloat16())
+    out, memory = half.to(module, log_weight=torch.full((11,), 100.0).log(), return_state=True)
+    assert out.dtype == torch.bfloat16
+    assert_finite(out)
+    if memory is not None and name not in SLOTTED:
+        sizes = torch.bincount(given.batch, minlength=3) * 100.0
+        assert_close(memory.state.log_mass.exp().flatten(), sizes)  # type: ignore[attr-defined]
+
+
+@EVERY
 def test_a_weight_of_nothing_leaves_a_node_out(name: str) -> None:
     module, given = build(name), call()
     sources = torch.arange(len(given.x)) % 3 != 0

@@ -112,7 +112,7 @@ class LinearAttention(DenseAttention):
             for lin, of in ((attn.q, x), (attn.k, sources.x), (attn.v, sources.x))
         )
         q, k = (generalized_kernel(part, attn.fast_attn.projection_matrix, attn.kernel) for part in (q, k))
-        k = k * sources.log_weight.exp()[:, None, :, None]
+        k = k * sources.log_weight.exp()[:, None, :, None].to(k.dtype)
         out: Tensor = attn.attn_out(linear_attention(q, k, v).transpose(1, 2).flatten(-2))
         return out
 

@@ -16,6 +16,7 @@ from mooring.nn.checks import check_address, check_build, check_input
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
+from mooring.ops.state import statistics_dtype
 
 # How far a multiplicity may be from a whole number, as a share of it; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
@@ -29,7 +30,7 @@ class Rows:
         x: their features.
         index: their graphs.
         num_graphs: number of graphs, empty ones included.
-        log_weight: logarithm of their multiplicities; finite.
+        log_weight: logarithm of their multiplicities, finite; float32 where the features are in half precision.
         address: their addresses, if the task has any.
     """
 
@@ -130,7 +131,8 @@ class GlobalModule(nn.Module, ABC):
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.uses_address:
             check_address(type(self).__name__, address, x, self.address_channels)
-        weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(x.dtype)
+        # A logarithm in half precision is off by a percent of the multiplicity.
+        weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(statistics_dtype(x.dtype))
         nodes = Rows(x, plan.index, plan.num_graphs, weight, address if self.uses_address else None)
         writes = writers(sources, log_weight)
         reads = readers(x, nodes.address, writes, targets)
