@@ -11,9 +11,11 @@ import pytest
 import torch
 from toy_experiment import Toy, ToyConfig, ToyNet
 
-from mooring.suite.records import RecordError, RunRecord
+from mooring.suite.records import RecordError, RunRecord, read
+from mooring.suite.report.published import problem
 from mooring.suite.train import ConfigError, Monitor, Progress, RunRequest, resolve, run_one
 from mooring.suite.train import fit as fitting
+from mooring.suite.train import run as running
 from mooring.suite.train.checkpoint import CheckpointStore
 from mooring.suite.train.fit import NonFiniteLoss
 
@@ -213,6 +215,60 @@ def test_wall_seconds_add_up_over_resumes(toy: Maker) -> None:
     max(resolve(request).folder.glob("epoch-*.safetensors")).unlink()
     # Three epochs of three steps: two from the checkpoint, one run anew.
     assert run_one(request).wall_seconds >= 9 * 0.02
+
+
+COMMIT, LATER = "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210fedcba9876543210fedcba98"
+
+
+def test_the_record_names_the_commit_that_trained_it(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "git_commit", lambda: f"{COMMIT}-dirty")
+    evaluate = Toy.evaluate
+
+    def commit(self: Toy, net: Any, epoch: int) -> dict[str, float]:
+        monkeypatch.setattr(running, "git_commit", lambda: COMMIT)
+        return evaluate(self, net, epoch)
+
+    monkeypatch.setattr(Toy, "evaluate", commit)
+    assert run_one(toy()).git_commit == f"{COMMIT}-dirty"
+    # The weights are still those of the change that was never committed.
+    resolve(toy()).record_path.unlink()
+    assert run_one(toy()).git_commit == f"{COMMIT}-dirty, then {COMMIT}"
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize(
+    ("commits", "named"),
+    [
+        ([COMMIT, COMMIT], COMMIT),
+        ([COMMIT, LATER], f"{COMMIT}, then {LATER}"),
+        ([COMMIT, LATER, COMMIT], f"{COMMIT}, then others, then {COMMIT}"),
+    ],
+)
+def test_a_run_resumed_with_other_code_names_more_than_one_commit(
+    toy: Maker, monkeypatch: pytest.MonkeyPatch, commits: list[str], named: str
+) -> None:
+    for epochs, commit in enumerate(commits, start=1):
+        monkeypatch.setattr(running, "git_commit", lambda commit=commit: commit)
+        if epochs < len(commits):
+            with pytest.raises(InterruptedError):
+                run_one(toy(), InterruptAfter(epochs))
+    assert run_one(toy()).git_commit == named
+    assert problem(read(resolve(toy()).record_path)) == ("" if named == COMMIT else f"its commit is '{named}'.")
+
+
+def test_a_checkpoint_that_names_no_commit_is_resumed_but_not_published(
+    toy: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_one(toy())
+    run = resolve(toy())
+    run.record_path.unlink()
+    store = CheckpointStore(run.folder, run.identity)
+    state = store.load(pytest.fail)
+    assert state is not None
+    del vars(state)["git_commit"]
+    store.save(state)
+    monkeypatch.setattr(running, "git_commit", lambda: COMMIT)
+    assert run_one(toy()).git_commit == f"unknown, then {COMMIT}"
 
 
 def test_a_checkpoint_of_other_code_is_refused(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

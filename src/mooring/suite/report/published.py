@@ -164,6 +164,8 @@ def problem(record: Record) -> str:
     ''
     >>> problem(Record(Path("a.json"), "run", {"git_commit": "0123456789abcdef-dirty"}))
     'made at commit 0123456789 with changes that were never committed.'
+    >>> problem(Record(Path("a.json"), "run", {"git_commit": "0123456, then 789abcd"}))
+    "its commit is '0123456, then 789abcd'."
     """
     commit = record.find("git_commit")
     if commit is None:

@@ -27,6 +27,8 @@ from mooring.suite.train.config import Identity
 
 GENERATIONS = 2
 GROUPS = ("weights", "best_weights", "optimizer")
+# The commit of a checkpoint that was written before checkpoints named theirs.
+UNKNOWN = "unknown"
 
 Tensors = dict[str, Tensor]
 
@@ -40,6 +42,7 @@ class Checkpoint:
         optimizer: :func:`optimizer_tensors`.
         history: one row per finished epoch.
         done: training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
+        git_commit: the commit of the code that trained it, or several (:func:`mooring.suite.train.run.after`).
     """
 
     epochs_done: int = 0
@@ -50,6 +53,7 @@ class Checkpoint:
     selected_epoch: int = -1
     wall_seconds: float = 0.0
     done: bool = False
+    git_commit: str = UNKNOWN
 
 
 class CheckpointStore:
@@ -144,6 +148,8 @@ def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
         facts = json.loads(metadata["mooring"])
     except json.JSONDecodeError as error:
         return f"its header is not JSON: {error}"
+    if isinstance(facts, dict):
+        facts.setdefault("git_commit", UNKNOWN)
     groups = _split(tensors)
     fault = _fault(facts, groups)
     if fault:
@@ -162,7 +168,14 @@ def _split(tensors: Tensors) -> dict[str, Tensors]:
 
 def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
     """Why a run could not resume from these, or nothing. A checksum says that they are unchanged, not that they fit."""
-    kinds = {"config": dict, "epochs_done": int, "selected_epoch": int, "wall_seconds": float, "history": list}
+    kinds = {
+        "config": dict,
+        "epochs_done": int,
+        "selected_epoch": int,
+        "wall_seconds": float,
+        "history": list,
+        "git_commit": str,
+    }
     if not isinstance(facts, dict) or facts.keys() != {*kinds, "done"}:
         return f"its header has other fields than {', '.join([*kinds, 'done'])}"
     for name, kind in kinds.items():

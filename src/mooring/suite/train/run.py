@@ -28,6 +28,8 @@ LOCK_SECONDS = 10.0
 LARGEST_SEED = 2**32 - 1
 # More runs than anyone could want; a list of many more would fill the memory.
 MOST_SEEDS = 10_000
+# Stands between the commits of a run that was resumed with other code.
+THEN = ", then "
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """Train, select, evaluate and write the record; resume where a killed run of the same request stopped.
 
     A finished run is not run again. The record does not depend on how often the run was killed, except for
-    `wall_seconds` and the provenance of the process that finished it. The caller's random state and number of threads
+    `wall_seconds`, the versions of the process that finished it, and `git_commit`, which names more than one commit
+    where it was resumed with other code (:func:`after`). The caller's random state and number of threads
     are restored; training uses one thread, because the rounding of sums depends on the number of threads.
 
     Args:
@@ -169,7 +172,10 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
 
     request, experiment = run.request, run.experiment
     store = CheckpointStore(run.folder, run.identity)
-    state = store.load(monitor.note) or Checkpoint()
+    # Asked before training: what is committed meanwhile is not the code that trains.
+    commit = git_commit()
+    state = store.load(monitor.note) or Checkpoint(git_commit=commit)
+    state.git_commit = after(state.git_commit, commit)
     seed_torch(derive_seed(experiment.seed, "build"))
     net = experiment.build()
     if not state.done:
@@ -199,7 +205,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
             "memory": sum(count for name, count in counts.items() if is_memory(name)),
         },
         versions=versions(),
-        git_commit=git_commit(),
+        git_commit=state.git_commit,
         devices=request.devices,
         accelerator=request.accelerator,
         **experiment.describe(),
@@ -207,6 +213,18 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     record.write(run.record_path)
     # Read back from disk, so that a caller sees the same whether the run is new or was finished long ago.
     return RunRecord.read(run.record_path)
+
+
+def after(before: str, now: str) -> str:
+    """The commit of a run that was trained at `before` and resumed at `now`; more than one cannot be published.
+
+    >>> after("a", "a"), after("a-dirty", "b"), after("a, then b", "b"), after("a, then b", "c")
+    ('a', 'a-dirty, then b', 'a, then b', 'a, then others, then c')
+    """
+    first, then, _ = before.partition(THEN)
+    if before == now or before.endswith(f"{THEN}{now}"):
+        return before
+    return f"{first}{THEN}others{THEN}{now}" if then else f"{first}{THEN}{now}"
 
 
 def _accelerator(name: str, where: str) -> str:
