@@ -111,6 +111,15 @@ def test_the_same_run_twice_is_refused_in_one_source(save: Save, make_run: Make,
         load([tmp_path / "records"])
 
 
+def test_a_record_from_before_an_option_existed_is_of_the_same_run(save: Save, make_run: Make, tmp_path: Path) -> None:
+    first = save(make_run("vn", 0, 0.1, 0.2, 0.02, config={"slots": 2}), "one/a.json")
+    second = save(make_run("vn", 0, 0.1, 0.2, 0.02, config={"slots": 2, "update_norm": "layer"}), "two/a.json")
+    save(make_run("vn", 0, 0.1, 0.2, 0.02, config={"slots": 2, "update_norm": "batch"}), "two/b.json")
+    records = load([tmp_path / "records" / "one", tmp_path / "records" / "two"])
+    assert [record.find("config", "update_norm") for record in records] == [None, "batch"]
+    assert records.notes == (f"{second} repeats {first} and was left out.",)
+
+
 def test_the_earlier_source_wins_and_says_so(save: Save, make_run: Make, tmp_path: Path) -> None:
     first = save(make_run("vn", 0, 0.3, 0.2, 0.02), "one/a.json")
     second = save(make_run("vn", 0, 0.1, 0.2, 0.02), "two/a.json")

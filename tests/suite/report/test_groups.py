@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.records import load
-from mooring.suite.report.groups import LATER, group, rank, usual_groups
+from mooring.suite.records import LATER, load
+from mooring.suite.report.groups import group, rank, usual_groups
 from mooring.suite.train import get_experiment
 from mooring.suite.train.config import defaults, leaves
 

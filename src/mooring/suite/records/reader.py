@@ -23,6 +23,24 @@ LONGEST_TEXT = 100_000
 DEEPEST = 32
 LARGEST_WHOLE = 2**63
 MOST_DIGITS = 1000
+# Options that came after the first records, and what a record that lacks one was made with.
+LATER: Mapping[str, Any] = {
+    "addressed": True,
+    "anchor_init": 0.0,
+    "carry": False,
+    "competition": False,
+    "content_dropout": 0.0,
+    "dropout": 0.0,
+    "equal_parameters": True,
+    "exact_ranks": False,
+    "turns": 1,
+    "hidden_channels": None,
+    "integrate": "film",
+    "mass_map": "mlp",
+    "split": True,
+    "update_channels": None,
+    "update_norm": "layer",
+}
 _AGAIN = "Delete the file and run its command again."
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -201,7 +219,8 @@ def _record_files(folder: Path) -> list[tuple[Path, str]]:
 
 def _identity(record: Record) -> tuple[Any, ...]:
     if record.kind == "run":
-        config = json.dumps(record.mapping("config"), sort_keys=True)
+        # Of one run two records may be found, one of them from before an option existed.
+        config = json.dumps({**LATER, **record.mapping("config")}, sort_keys=True)
         return ("run", record.task, record.preset, record.model, record.seed, config)
     if record.kind == "audit":
         return ("audit", record.name("module"))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.suite.records import Record, Records
+from mooring.suite.records import LATER, Record, Records
 from mooring.table import ABSENT
 
 # A setting that is a whole object would be longer than the row that it names.
@@ -42,26 +42,6 @@ KNOWN: Mapping[str, str] = {
     "vn-sum": "VN, sum",
     "cross-attn": "Cross-Attn VN",
     "anchored": "Anchored Cross-Attn VN",
-}
-
-
-# Options that came after the first records, and what a record that lacks one was made with.
-LATER: Mapping[str, Any] = {
-    "addressed": True,
-    "anchor_init": 0.0,
-    "carry": False,
-    "competition": False,
-    "content_dropout": 0.0,
-    "dropout": 0.0,
-    "equal_parameters": True,
-    "exact_ranks": False,
-    "turns": 1,
-    "hidden_channels": None,
-    "integrate": "film",
-    "mass_map": "mlp",
-    "split": True,
-    "update_channels": None,
-    "update_norm": "layer",
 }
 
 
