@@ -42,6 +42,22 @@ def test_working_folders_are_skipped(save: Save, make_run: Make, tmp_path: Path)
     assert [record.path.name for record in load([tmp_path / "records"])] == ["vn-seed0.json"]
 
 
+@pytest.mark.parametrize("name", ["progress.json", "lock", "epoch-000003.safetensors.corrupt"])
+def test_the_folder_of_a_run_that_is_under_way_is_skipped(
+    save: Save, make_run: Make, tmp_path: Path, name: str
+) -> None:
+    save(make_run("vn", 0, 0.1, 0.2, 0.02), "two-radius/paper/vn-seed0.json")
+    save({"state": "no record"}, "two-radius/paper/vn-seed1/notes.json")
+    save({"state": "no record"}, f"two-radius/paper/vn-seed1/{name}")
+    assert [record.path.name for record in load([tmp_path / "records"])] == ["vn-seed0.json"]
+
+
+@pytest.mark.parametrize("folder", ["five-seeds", "vn-seed0", "a-seed0-b"])
+def test_a_folder_is_not_skipped_for_its_name(save: Save, make_run: Make, tmp_path: Path, folder: str) -> None:
+    path = save(make_run("vn", 0, 0.1, 0.2, 0.02), f"{folder}/two-radius/paper/vn-seed0.json")
+    assert [record.path for record in load([tmp_path / "records"])] == [path]
+
+
 def test_a_stray_file_is_refused(save: Save, tmp_path: Path) -> None:
     path = save({"state": "no record"}, "two-radius/other.json")
     with pytest.raises(

@@ -212,9 +212,16 @@ def _record_files(folder: Path) -> list[tuple[Path, str]]:
     for name, inner, files in os.walk(folder, onerror=closed):
         # A folder may be named like a record; it is reported, not skipped.
         found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith(".json"))
-        # A run keeps checkpoints and logs in a folder named like its record; nothing in there is a record.
-        inner[:] = [part for part in inner if "-seed" not in part and not part.startswith((".", "_"))]
+        inner[:] = [part for part in inner if not part.startswith((".", "_")) and not _of_a_run(Path(name, part))]
     return sorted(found)
+
+
+def _of_a_run(folder: Path) -> bool:
+    """Whether a run keeps checkpoints and logs there, in a folder named like its record: nothing in it is a record."""
+    if not re.search(r"-seed\d+$", folder.name):
+        return False
+    signs = (folder.with_name(f"{folder.name}.json"), folder / "progress.json", folder / "lock")
+    return any(sign.exists() for sign in signs) or any(folder.glob("epoch-*.safetensors*"))
 
 
 def _identity(record: Record) -> tuple[Any, ...]:
