@@ -91,10 +91,17 @@ class Run:
         return Identity({**to_json(config), **asked}, {**defaults(type(config)), **usual})
 
     def finished(self) -> RunRecord | None:
-        """Return the record if the run is finished; an error if it was finished with another config."""
+        """Return the record if the run is finished; an error if it is another run's, or was made with another config."""
         if not self.record_path.exists():
             return None
         record = RunRecord.read(self.record_path)
+        for name, asked in (("task", self.experiment.name), ("model", self.request.model), ("seed", self.request.seed)):
+            if getattr(record, name) != asked:
+                raise RecordError(
+                    f"{self.record_path}: a record of {name} {getattr(record, name)!r}, but this run has {name} "
+                    f"{asked!r}. Move the file to where it belongs, or use another --out.",
+                    self.record_path,
+                )
         have = {**record.config, "devices": record.devices, "accelerator": record.accelerator}
         self.identity.require(have, self.record_path, remove=self.record_path)
         return record
