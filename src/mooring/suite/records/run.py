@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records.reader import read
+from mooring.suite.records.reader import LARGEST_FILE, read
 from mooring.suite.records.record import SCHEMA, RecordError
 
 PACKAGES = ("mooring", "torch", "torch_geometric", "lightning", "numpy")
@@ -92,12 +92,32 @@ class RunRecord:
     order: int | None = None
 
     def to_text(self) -> str:
-        """Return the file's text."""
-        return to_text({"kind": "run", **dataclasses.asdict(self)})
+        """Return the file's text; diagnostics that would make it too large to be read are left out, largest first.
+
+        Their names and sizes are then in ``diagnostics.left_out``.
+        """
+        content = {"kind": "run", **dataclasses.asdict(self)}
+        text, kept = to_text(content), dict(self.diagnostics)
+        out: dict[str, str] = {}
+        while len(text) > LARGEST_FILE and kept:
+            sizes = {name: len(json.dumps(value)) for name, value in kept.items()}
+            largest = max(sizes, key=sizes.__getitem__)
+            del kept[largest]
+            out[largest] = f"{sizes[largest] / 2**20:.1f} MB"
+            text = to_text({**content, "diagnostics": {**kept, "left_out": out}})
+        return text
 
     def write(self, path: Path) -> None:
-        """Write the record atomically."""
-        write_atomic(path, self.to_text())
+        """Write the record atomically; RecordError if it would be too large to be read."""
+        text = self.to_text()
+        if len(text) > LARGEST_FILE:
+            raise RecordError(
+                f"{path}: would have {len(text) / 2**20:.0f} MB without any diagnostics, most of it one row of metrics "
+                f"per epoch; at most {LARGEST_FILE // 2**20} MB are read. Evaluate less often: fewer epochs of more "
+                "steps_per_epoch each.",
+                path,
+            )
+        write_atomic(path, text)
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
