@@ -285,6 +285,14 @@ def test_the_tuned_census_ranks_every_module_in_every_split_and_counts_what_was_
     assert [row[1] for row in table.rows] == ["1.2", "1.8", "3.0"]
     assert [row[8] for row in table.rows] == ["-0.100 ± 0.000", "–", "+0.200 ± 0.000"]
     assert {row[9:] for row in table.rows} == {("2", "2")}
+    # Without a seed in common there is no difference to show, and nothing wrong with the record.
+    for seed in (0, 1):
+        (path.parent / f"lse-tuned-{seed}-0.001.json").unlink()
+    final = {f"{split}/log_mae": 0.5 for split in motifs.SPLITS}
+    made = make_run("lse", 7, 1, 1, 1, task="motifs-leaderboard", preset="tuned", config={"rate": 1e-3})
+    save({**made, "metrics": {**made["metrics"], "final": final}}, "lse-tuned-7.json")
+    table = build("motifs-tuned", load([path.parent]), preset="tuned")
+    assert [row[8] for row in table.rows] == ["-0.100 ± 0.000", "–", "–"]
 
 
 def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run: Make, save: Save) -> None:

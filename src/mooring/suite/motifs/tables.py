@@ -140,4 +140,5 @@ def _behind(item: Group, reference: Group | None) -> str:
     if reference is None or item is reference:
         return ABSENT
     name = ("metrics", "final", "jittered/log_mae")
-    return show(paired_difference(item.by_seed(*name), reference.by_seed(*name)), sign=True)
+    mine, theirs = item.by_seed(*name), reference.by_seed(*name)
+    return show(paired_difference(mine, theirs), sign=True) if mine.keys() & theirs.keys() else ABSENT
