@@ -69,15 +69,16 @@ def test_curves_are_means_over_seeds(records: Records, counted: list[Group]) -> 
     assert {"Anchored", "Cross-Attn", "VN", "MPNN", "blind ceiling 33.3", "constant 16.7"} <= set(texts(count))
 
 
-def test_seeds_that_stopped_early_shorten_the_curve(make_run: Callable[..., Any]) -> None:
+def test_a_seed_that_stopped_early_keeps_its_last_value(make_run: Callable[..., Any]) -> None:
     runs = []
     for seed, epochs in enumerate((3, 5)):
         data = make_run("vn", seed, 0.1, 0.2, 0.02)
         data["metrics"]["epochs"] = [{"epoch": e, "label": 0.1 * e} for e in range(epochs)]
         runs.append(Record(Path(f"{seed}.json"), "run", data))
     epochs, rows = Group("vn", "", tuple(runs)).curves("label")
-    assert epochs == [0, 1, 2]
+    assert epochs == [0, 1, 2, 3, 4]
     assert rows[2] == pytest.approx([0.2, 0.2])
+    assert rows[4] == pytest.approx([0.2, 0.4])
 
 
 def test_labels_never_overlap(records: Records) -> None:

@@ -128,13 +128,20 @@ class Group:
         return estimate([run.number(*keys) for run in self.runs])
 
     def curves(self, metric: str) -> tuple[list[int], list[list[float]]]:
-        """Epochs that all seeds reached, and the values of the seeds at each."""
+        """Epochs that some seed reached, and the values of the seeds at each; one that has stopped keeps its last."""
         runs = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in self.runs]
         for run, rows in zip(self.runs, runs, strict=True):
             if not rows:
                 raise run.error("field 'metrics.epochs' is empty.")
-        shared = sorted(set.intersection(*map(set, runs)))
-        return shared, [[rows[epoch] for rows in runs] for epoch in shared]
+        epochs, begun = sorted(set.union(*map(set, runs))), max(map(min, runs))
+        held: list[list[float]] = [[] for _ in epochs]
+        for rows in runs:
+            last = rows[min(rows)]
+            for values, epoch in zip(held, epochs, strict=True):
+                last = rows.get(epoch, last)
+                values.append(last)
+        first = epochs.index(begun)
+        return epochs[first:], held[first:]
 
     def has(self, *keys: str) -> bool:
         """Whether every run of the group carries the field."""
