@@ -211,6 +211,18 @@ def test_a_task_without_a_quick_preset_starts_with_its_own(
     assert all(resolve(request) for request in asked[:2])
 
 
+def test_some_claims_do_not_replace_the_record_of_all(mooring: Command) -> None:
+    kept = Path("runs/verify.json")
+    kept.parent.mkdir()
+    kept.write_text("all claims")
+    code, out, _ = mooring("verify", "prop:onehot")
+    assert (code, kept.read_text()) == (0, "all claims")
+    assert "1 claims in" in out
+    assert "no record, as --out is not given" in out
+    assert mooring("verify", "prop:onehot", "--out", "some.json")[0] == 0
+    assert '"prop:onehot"' in Path("some.json").read_text()
+
+
 def test_the_version_is_printed(mooring: Command) -> None:
     assert mooring("--version") == (0, f"mooring {__version__}\n", "")
 
