@@ -274,3 +274,20 @@ def test_a_figure_that_cannot_be_drawn_is_refused(options: str, message: str, ev
     document.write_text(PICTURE.format(options), encoding="utf-8")
     with pytest.raises(RecordError, match=message):
         refresh([document], [everything])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("capacity preset=grid", "figure 'capacity': unknown option 'preset'"),
+        ("learning-curves", "figure 'learning-curves': option 'preset' is missing"),
+        ("learning-curves preset=papr", "figure 'learning-curves': no run of two-radius with preset 'papr'"),
+        ("claim label=thm:uper", "figure 'claim': label is 'thm:uper'"),
+        ("bench name=other", "other"),
+    ],
+)
+def test_a_wrong_option_of_a_figure_is_named(name: str, message: str, everything: Path, tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(PICTURE.format("").replace("capacity -->", f"{name} -->"), encoding="utf-8")
+    with pytest.raises(RecordError, match=message):
+        refresh([document], [everything])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from mooring.named import suggest
 from mooring.suite.records import Record, RecordError, Records
 from mooring.suite.report.drawing import (
     PALETTE,
@@ -30,6 +31,10 @@ def claim_labels(records: Records) -> list[dict[str, str]]:
 def claim(records: Records, label: str) -> Panels:
     """What one claim measured."""
     found = [claim for claim in claims(records) if claim.text("label") == label]
+    if not found:
+        known = [claim.text("label") for claim in claims(records)]
+        hint = suggest(label, known, f"the records have {', '.join(known)}.")
+        raise ValueError(f"figure 'claim': label is '{label}'; {hint}")
     return Panels(
         [_series(part) for claim in found for part in claim.parts("series")],
         statement=found[0].text("statement").rstrip("."),

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.registry import build, find
+from mooring.suite.report.registry import asked, build
 from mooring.table import Table
 
 PICTURE = re.compile(
@@ -80,9 +80,8 @@ def pictures(text: str, records: Records, document: Path) -> dict[Path, bytes]:
         try:
             options = _options(match["options"])
             panel = options.pop("panel", "1")
-            picture = find("figure", match["name"]).make(records, options)
-            if picture is None or isinstance(picture, Table):
-                raise ValueError(f"figure '{match['name']}': the records hold nothing for it.")
+            picture = asked("figure", match["name"], records, options)
+            assert not isinstance(picture, Table)
             titles = [drawn.axes[0].get_title(loc="left") for drawn in picture.panels]
             number = titles.index(panel) if panel in titles else int(panel) - 1 if panel.isdecimal() else -1
             if not 0 <= number < len(titles):

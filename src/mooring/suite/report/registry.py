@@ -229,25 +229,32 @@ def find(kind: Kind, name: str) -> Entry:
 
 def build(name: str, records: Records, /, **options: str) -> Table:
     """The table of this name, e.g. build("two-radius", records, preset="paper"); ValueError says what is wrong."""
-    entry = find("table", name)
+    found = asked("table", name, records, options)
+    assert isinstance(found, Table)
+    return found
+
+
+def asked(kind: Kind, name: str, records: Records, options: Options) -> Table | Picture:
+    """What a document asks for by name; ValueError for options that it does not take and where no record has it."""
+    entry = find(kind, name)
+    who = f"{kind} '{name}'"
     for option in options:
         if option not in entry.options:
             hint = suggest(option, entry.options, f"it takes {', '.join(entry.options) or 'none'}.")
-            raise ValueError(f"table '{name}': unknown option '{option}'; {hint}")
+            raise ValueError(f"{who}: unknown option '{option}'; {hint}")
     for option, needed in entry.options.items():
         if needed and option not in options:
-            raise ValueError(f"table '{name}': option '{option}' is missing. Write {option}=... after the name.")
+            raise ValueError(f"{who}: option '{option}' is missing. Write {option}=... after the name.")
     task, preset = entry.task, options.get("preset")
     if task and not records.runs(task, preset):
         which = f" with preset '{preset}'" if preset else ""
         command = COMMANDS["run"].format(task=task, preset=preset) if preset else f"mooring run {task}"
-        raise ValueError(f"table '{name}': no run of {task}{which}. Write one with `{command}`.")
+        raise ValueError(f"{who}: no run of {task}{which}. Write one with `{command}`.")
     if entry.record and not records.kind(entry.record):
-        raise ValueError(f"table '{name}': no {entry.record} record. Write one with `{COMMANDS[entry.record]}`.")
+        raise ValueError(f"{who}: no {entry.record} record. Write one with `{COMMANDS[entry.record]}`.")
     found = entry.make(records, options)
     if found is None:
-        raise ValueError(f"table '{name}': the {task or entry.record} records hold nothing for it. Write them again.")
-    assert isinstance(found, Table)
+        raise ValueError(f"{who}: the {task or entry.record} records hold nothing for it. Write them again.")
     return found
 
 
