@@ -89,6 +89,8 @@ def test_a_module_by_name_with_data_from_a_file_or_a_function(
         ("somewhere", None, "neither a file, a folder nor of the form"),
         ("mooring.nn:SlotVirtualNode", "nothing.pt", "is neither a file nor of the form"),
         ("math:sqrt", "x:y", "no nn.Module to look into"),
+        ("zoo.anchored", "math:pi", "look: --data math:pi: data is float, expected torch_geometric Data"),
+        ("zoo.anchored", "math:sqrt", "look: --data math:sqrt cannot be called without arguments"),
     ],
 )
 def test_what_is_typed_wrongly_is_explained(target: str, data: str | None, says: str) -> None:

@@ -6,6 +6,7 @@ import pickle
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from mooring.look import NoMemory, Page, look
+from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
 from mooring.suite.records import Record, RecordError, RunRecord, load
@@ -148,6 +150,13 @@ def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
 
 def load_data(source: str) -> Any:
     """PyG data from a file or by import name."""
+    try:
+        return as_batch(_found(source))
+    except TypeError as error:
+        raise ValueError(f"look: --data {source}: {str(error).removeprefix('look: ')}") from error
+
+
+def _found(source: str) -> Any:
     path = Path(source)
     if path.is_file():
         try:
@@ -162,7 +171,16 @@ def load_data(source: str) -> Any:
     if ":" not in source:
         raise ValueError(f"look: --data {source!r} is neither a file nor of the form package.module:Name.")
     found = import_object(source, "look")
-    return found() if callable(found) else found
+    if not callable(found):
+        return found
+    try:
+        signature(found).bind()
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"look: --data {source} cannot be called without arguments ({error}). Name data, or a function without "
+            "arguments that returns it."
+        ) from error
+    return found()
 
 
 def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Module:

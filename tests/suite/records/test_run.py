@@ -67,6 +67,8 @@ def test_diagnostics_too_large_to_be_read_are_left_out_and_named(
         RECORD.to_text().replace('"seed": 3', '"seed": true'),
         dataclasses.replace(RECORD, config=[5]).to_text(),  # type: ignore[arg-type]
         RECORD.to_text().replace('"wall_seconds": 0.0', '"wall_seconds": null'),
+        dataclasses.replace(RECORD, metrics={**RECORD.metrics, "best": {"mse": None}}).to_text(),
+        dataclasses.replace(RECORD, metrics={**RECORD.metrics, "best": {"mse": "0.1"}}).to_text(),
         RECORD.to_text().replace("toy", "t\xf6y").encode("latin-1"),
     ],
 )

@@ -132,6 +132,8 @@ class RunRecord:
             raise found.error(f"{error}.") from error
         for name in content.keys() & _KINDS.keys():
             found.need(name, kind=_KINDS[name], called=" or ".join(kind.__name__ for kind in _KINDS[name]))
+        for name in record.metrics["best"]:
+            found.need("metrics", "best", name, kind=(int, float), called="a number")
         return record
 
 
