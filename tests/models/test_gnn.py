@@ -219,6 +219,17 @@ def test_messages(options: dict[str, Any], error: type[Exception], words: str, a
         model(**options)
 
 
+def test_it_runs_as_it_is_with_and_without_edge_features() -> None:
+    x, edge_index = torch.randn(4, 5), torch.tensor([[0, 1], [1, 2]])
+    without, given = GNN(5, CHANNELS, 1), GNN(5, CHANNELS, 1, edge_encoder=3)
+    assert "conv=GINConv" in repr(without)
+    assert without(x, edge_index).shape == (1, 1)
+    assert "conv=GINEConv" in repr(given)
+    assert given(x, edge_index, torch.randn(2, 3)).shape == (1, 1)
+    with pytest.raises(ValueError, match=r"GINEConv needs edge features .* together with edge_encoder"):
+        GNN(5, CHANNELS, 1, conv="GINEConv")(x, edge_index)
+
+
 def test_missing_edge_features_are_named() -> None:
     given = graphs()
     del given["edge_attr"]

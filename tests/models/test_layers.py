@@ -156,6 +156,14 @@ def test_a_layer_of_ones_own() -> None:
     assert_close(layer(x, index, edge_attr)[0], layer.conv(x, index, edge_attr).relu())
 
 
+def test_edge_features_may_be_the_values_of_a_sparse_matrix() -> None:
+    layer, index = Layer(CHANNELS, norm="layer"), edges()
+    x, edge_attr = torch.randn(NODES, CHANNELS), torch.randn(index.size(1), CHANNELS)
+    size = (NODES, NODES, CHANNELS)
+    matrix = torch.sparse_coo_tensor(index.flip(0), edge_attr, size, check_invariants=True).coalesce()
+    assert_close(layer(x, matrix)[0], layer(x, index, edge_attr)[0])
+
+
 @pytest.mark.parametrize(
     ("build", "error", "words"),
     [
@@ -167,6 +175,11 @@ def test_a_layer_of_ones_own() -> None:
             lambda: Layer(4, "GINConv")(torch.randn(3, 4), Adjacency(torch.tensor([[0], [1]]), 3)),
             TypeError,
             "Pass edge",
+        ),
+        (
+            lambda: Layer(4)(torch.randn(3, 4), torch.tensor([[0], [1]])),
+            ValueError,
+            "GINEConv needs edge features but edge_attr is None. Pass edge_attr, .* or use 'GINConv'",
         ),
     ],
 )

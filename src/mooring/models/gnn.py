@@ -41,7 +41,8 @@ class GNN(nn.Module):
         out_channels: width of the result.
         layers: number of local layers.
         edge_encoder: the same for edge features; None where there are none.
-        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. The head has the same dropout.
+        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. Without a conv, ``"GINEConv"``
+            where there are edge features and ``"GINConv"`` where there are none. The head has the same dropout.
         position: width of an encoding of the nodes' places by PyG's ``AddRandomWalkPE`` or
             ``AddLaplacianEigenvectorPE``, or a module that maps it to ``channels``.
         memory: a function of the width that builds a virtual node, called for each place; a module, then shared by all
@@ -72,7 +73,7 @@ class GNN(nn.Module):
         layers: int = 5,
         *,
         edge_encoder: int | nn.Module | None = None,
-        conv: Conv = "GINEConv",
+        conv: Conv | None = None,
         norm: Norm | None = "batch",
         dropout: float = 0.0,
         residual: bool = True,
@@ -100,6 +101,7 @@ class GNN(nn.Module):
         self.edge_encoder: Any = None if edge_encoder is None else _encoder(who, "edge_encoder", edge_encoder, channels)
         self.position: Any = PositionEncoder(position, channels) if isinstance(position, int) else position
         self.size_encoder = nn.Linear(1, channels) if log_size == "nodes" else None
+        conv = conv or ("GINConv" if edge_encoder is None else "GINEConv")
         options: dict[str, Any] = {"norm": norm, "dropout": dropout, "residual": residual}
         self.layers = nn.ModuleList(Layer(channels, conv, **options) for _ in range(layers))
         self.memory: Any = nn.ModuleDict(_memories(who, memory, _places(who, memory_after, layers), channels))

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, SAGEConv
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import scatter
+from torch_geometric.utils import is_sparse, scatter
 
 from mooring.models.adjacency import Adjacency
 from mooring.nn.checks import check_choice, check_share
@@ -108,7 +108,8 @@ class Layer(nn.Module):
     Args:
         channels: width of nodes and edge features, in and out.
         conv: ``"GINEConv"``, ``"GINConv"``, ``"GCNConv"``, ``"SAGEConv"`` of PyG, ``"GatedGCN"``, or a function of the
-            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``.
+            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``. The
+            first one needs edge features.
         norm: ``"batch"``, as in OGB's models; ``"layer"``, which keeps a graph's output independent of its batch mates;
             None.
         dropout: on what the layer adds.
@@ -159,6 +160,12 @@ class Layer(nn.Module):
         edge_attr: Float[Tensor, "edges channels"] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The nodes after the layer, and the edge features, which only ``GatedGCN`` changes."""
+        # A sparse matrix may bring them as its values.
+        if edge_attr is None and isinstance(self.conv, GINEConv) and not is_sparse(edge_index):
+            raise ValueError(
+                f"{type(self).__name__}: {type(self.conv).__name__} needs edge features but edge_attr is None. Pass "
+                "edge_attr, for a GNN together with edge_encoder, or use 'GINConv'."
+            )
         if isinstance(edge_index, Adjacency):
             found: Any = self._multiplied(x, edge_index)
         else:
