@@ -96,15 +96,22 @@ def test_a_plan_or_ptr_gives_what_batch_gives() -> None:
 
 
 def test_the_plan_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, given, made, plan = model(), graphs(), [], ops.plan
+    net, given, made, init = model(), graphs(), [], ops.Plan.__init__
 
-    def noted(*arguments: Any, **options: Any) -> ops.Plan:
-        made.append(plan(*arguments, **options))
-        return made[-1]
+    def noted(plan: ops.Plan, *arguments: Any, **options: Any) -> None:
+        made.append(plan)
+        init(plan, *arguments, **options)
 
-    monkeypatch.setattr(ops, "plan", noted)
+    monkeypatch.setattr(ops.Plan, "__init__", noted)
     net(**given)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("options", [{"log_size": "nodes"}, {"readout": "sum", "log_size": "head"}])
+def test_a_single_graph_is_on_the_device_of_its_nodes(options: dict[str, Any]) -> None:
+    x, edge_index = torch.randn(4, 5, device="meta"), torch.zeros(2, 3, dtype=torch.long, device="meta")
+    net = GNN(5, CHANNELS, 1, conv="SAGEConv", memory=Memory, **options).to("meta")
+    assert net(x, edge_index).device == x.device
 
 
 def test_memories_stand_where_they_are_told() -> None:

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring import ops
 from mooring.models.encoders import PositionEncoder
 from mooring.models.layers import Conv, Layer, Norm
 from mooring.models.readout import Readout, ReadoutName, log_size
@@ -19,6 +18,7 @@ from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_share
 from mooring.ops import Plan
 from mooring.ops.checks import check_count, described
+from mooring.ops.plan import make_plan
 
 LogSize = Literal["nodes", "head"]
 
@@ -144,7 +144,7 @@ class GNN(nn.Module):
         self._check(edge_attr, pe)
         plan = plan or (batch if isinstance(batch, Plan) else None)
         if plan is None:
-            plan = ops.plan(batch, ptr=ptr, num_nodes=x.size(0), num_graphs=num_graphs)
+            plan = make_plan(type(self).__name__, batch, ptr, x.size(0), num_graphs, device=x.device)
         h = self.encoder(x)
         if self.position is not None:
             h = h + self.position(pe)
