@@ -76,6 +76,36 @@ def test_tokens_are_nodes_that_every_graph_has(spec: zoo.MemorySpec, silent: boo
         assert_close(state.content, everyone.content)
 
 
+@pytest.mark.parametrize("name", ["registers", "sink"])
+def test_tokens_are_scored_by_a_carried_memory_as_nodes_are(name: str) -> None:
+    write, given = build(name).write, call(sizes=(7, 2, 4))
+    slots = torch.randn(3, 5, 12, dtype=torch.float64)
+    state = write(given.x, given.batch, slots=slots)  # type: ignore[operator]
+    x = torch.cat([given.x, write.token.repeat(3, 1)])  # type: ignore[operator,union-attr]
+    graphs = torch.cat([given.batch, torch.arange(3).repeat_interleave(write.token.size(0))])  # type: ignore[operator,union-attr]
+    everyone = write.of_nodes(x, graphs, slots=slots)  # type: ignore[operator,union-attr]
+    assert_close(state.log_mass, everyone.log_mass)
+    if name == "registers":
+        assert_close(state.content, everyone.content)
+
+
+@pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
+@pytest.mark.parametrize("name", ["registers", "sink"])
+def test_attention_to_nodes_leaves_room_for_the_tokens(name: str, spec: zoo.MemorySpec) -> None:
+    module, given = build(name, spec), call(spec)
+    sources = torch.arange(11) != 4
+    _, carried = given.to(module, return_state="slots")  # type: ignore[arg-type]
+    for memory in (None, carried):
+        found = given.to(module, sources=sources, memory=memory, return_state=True)[1]
+        options = {"sources": sources, "num_graphs": 3} | ({} if memory is None else {"slots": memory.slots})  # type: ignore[attr-defined]
+        nodes = module.write.of_nodes(given.x, given.batch, address=given.address, **options)  # type: ignore[operator,union-attr]
+        share = (nodes.log_mass - found.state.log_mass).exp()  # type: ignore[attr-defined]
+        assert 0.01 < float(share[0].detach().min()) < 0.99
+        total = torch.zeros_like(share).index_add(0, given.batch, found.write_weights)  # type: ignore[attr-defined]
+        assert_close(total, share)
+        assert not bool(found.write_weights[4].any())  # type: ignore[attr-defined]
+
+
 def test_a_sink_can_be_turned_off_and_then_nothing_counts() -> None:
     """The control of the claim that tokens act as anchors: far below every score, they leave a blind module."""
     module, given = build("sink", ADDRESSED), call(ADDRESSED, sizes=(7,))
