@@ -88,6 +88,17 @@ def test_an_aggregation_is_recorded_with_the_weights_of_its_write() -> None:
     assert_close(readout.lin(call.memory.slots.flatten(1)), readout(X, BATCH, dim_size=3))
 
 
+@pytest.mark.parametrize("competition", [False, True])
+def test_an_aggregation_is_recorded_as_it_describes_itself(competition: bool) -> None:
+    readout = SlotAggregation(CHANNELS, SLOTS, HEADS, competition=competition)
+    _, expected = readout(X, BATCH, return_state=True)
+    found: list[Tensor] = []
+    (call,) = record(readout, lambda: found.append(readout(X, BATCH)))
+    for name in ("slots", "anchor_weight", "write_weights"):
+        assert_close(getattr(call.memory, name), getattr(expected, name).detach())
+    assert_close(found[0], readout(X, BATCH).detach())
+
+
 def test_node_types_stand_one_after_the_other() -> None:
     memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, HEADS)
     (call,) = record(memory, lambda: memory({"user": X, "item": torch.randn(3, 8)}))

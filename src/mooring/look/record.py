@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mooring import ops
-from mooring.nn import SlotAggregation, SlotConv, SlotMemory
-from mooring.ops import Plan
+from mooring.nn import SlotConv, SlotMemory
 from mooring.zoo.budget import WithNodeMLP
 
 # They hand return_state on to the memory inside them.
@@ -38,9 +36,8 @@ class Call:
 def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
     """The passes through every memory in ``model`` during ``run()``, in their order.
 
-    Memories are the modules whose forward takes ``return_state``, and every
-    :class:`~mooring.nn.SlotAggregation`. The model runs in eval mode and without gradients; what it returns to its own
-    code stays what it was, and so do its modes and hooks afterwards.
+    Memories are the modules whose forward takes ``return_state``. The model runs in eval mode and without gradients;
+    what it returns to its own code stays what it was, and so do its modes and hooks afterwards.
 
     Args:
         model: a memory, or a model with memories anywhere inside.
@@ -54,11 +51,7 @@ def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
     calls: list[Call] = []
     handles = []
     for name, module in memories(model):
-        name = name or "memory"
-        if isinstance(module, SlotAggregation):
-            handles += _watch_aggregation(module, name, calls)
-        else:
-            handles += _watch(module, name, calls)
+        handles += _watch(module, name or "memory", calls)
     try:
         with _evaluation(model), torch.no_grad():
             run()
@@ -73,8 +66,7 @@ def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:
     found = {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, SlotAggregation)
-        or ("return_state" in inspect.signature(module.forward).parameters and not isinstance(module, WRAPPERS))
+        if "return_state" in inspect.signature(module.forward).parameters and not isinstance(module, WRAPPERS)
     }
     return [
         (name, module)
@@ -102,21 +94,6 @@ def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:
         module.register_forward_pre_hook(ask, with_kwargs=True),
         module.register_forward_hook(take, with_kwargs=True),
     ]
-
-
-def _watch_aggregation(module: SlotAggregation, name: str, calls: list[Call]) -> list[Any]:
-    def take(_: nn.Module, args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-        x, index = given["x"], given.get("index")
-        plan = index if isinstance(index, Plan) else ops.plan(index, ptr=given.get("ptr"), num_nodes=x.size(0))
-        plan = plan.with_graphs(out.size(0))
-        state = module.write(x, plan)
-        slots = module.update(state, module.write.slot)
-        anchor = ops.anchor_weight(state, module.update.anchor_logit) if module.anchored else None
-        weights = ops.write_weights(state, *module.write.score_parts(x, None), plan)
-        calls.append(Call(name, module, SlotMemory(state, slots, anchor, weights)))
-
-    return [module.register_forward_hook(take, with_kwargs=True)]
 
 
 @contextmanager
