@@ -95,6 +95,27 @@ def test_a_plan_or_ptr_gives_what_batch_gives() -> None:
     assert net(**given, batch=batch, num_graphs=5).shape == (5, 2)
 
 
+PLAN = ops.plan(torch.tensor([0] * 5 + [1] + [2] * 7))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"plan": PLAN, "batch": PLAN.batch}, ValueError, "GNN: got plan and batch. Pass one of them"),
+        ({"plan": PLAN, "ptr": torch.tensor([0, 5, 6, 13])}, ValueError, "GNN: got plan and ptr"),
+        ({"batch": PLAN, "ptr": torch.tensor([0, 5, 6, 13])}, ValueError, "GNN: got plan and ptr"),
+        ({"plan": PLAN, "num_graphs": 7}, ValueError, "GNN: num_graphs says 7 but the plan was made for 3"),
+        ({"plan": ops.plan(num_nodes=4)}, ValueError, "GNN: x says 13 but the plan was made for 4"),
+        ({"plan": PLAN.batch}, TypeError, r"GNN: plan is .*Tensor.* but a Plan was expected"),
+        ({"batch": torch.zeros(4, dtype=torch.long)}, ValueError, "GNN: batch has"),
+        ({"batch": PLAN.batch, "ptr": torch.tensor([0, 3])}, ValueError, "GNN: ptr"),
+    ],
+)
+def test_contradicting_graphs_are_refused(given: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        model()(**{**graphs(), "batch": None, **given})
+
+
 def test_the_plan_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net, given, made, init = model(), graphs(), [], ops.Plan.__init__
 

@@ -15,7 +15,7 @@ from mooring.models.encoders import PositionEncoder
 from mooring.models.layers import Conv, Layer, Norm
 from mooring.models.readout import Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
-from mooring.nn.checks import check_choice, check_share
+from mooring.nn.checks import check_choice, check_nodes, check_share
 from mooring.ops import Plan
 from mooring.ops.checks import check_count, described
 from mooring.ops.plan import make_plan
@@ -142,9 +142,7 @@ class GNN(nn.Module):
             return_state: also return what each memory held, by the number of its layer.
         """
         self._check(edge_attr, pe)
-        plan = plan or (batch if isinstance(batch, Plan) else None)
-        if plan is None:
-            plan = make_plan(type(self).__name__, batch, ptr, x.size(0), num_graphs, device=x.device)
+        plan = self._plan(x, batch, ptr, num_graphs, plan)
         h = self.encoder(x)
         if self.position is not None:
             h = h + self.position(pe)
@@ -169,6 +167,22 @@ class GNN(nn.Module):
             h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]
         out = self.head(h)
         return (out, kept) if return_state else out
+
+    def _plan(
+        self, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, num_graphs: int | None, plan: Plan | None
+    ) -> Plan:
+        """The graph of each node, told once: as to the modules of :mod:`mooring.nn`."""
+        who = type(self).__name__
+        if plan is None and isinstance(batch, Plan):
+            plan, batch = batch, None
+        if plan is None:
+            check_nodes(who, x, batch=batch)
+            return make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
+        if not isinstance(plan, Plan):
+            raise TypeError(f"{who}: plan is {described(plan)} but a Plan was expected. Make it by ops.plan(batch).")
+        if batch is not None or ptr is not None:
+            raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
+        return make_plan(who, plan, None, x.size(0), num_graphs)
 
     def _check(self, edge_attr: Tensor | None, pe: Tensor | None) -> None:
         for name, module, value in (("edge_encoder", self.edge_encoder, edge_attr), ("position", self.position, pe)):
