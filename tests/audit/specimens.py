@@ -188,3 +188,19 @@ class IdentityAtFirst(nn.Module):
 
     def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         return x + self.lin(scatter(x, batch, dim_size=num_graphs, reduce="sum"))[batch]
+
+
+class Elsewhere(SumReadout):
+    """Stands for a module on an accelerator: it raises until it is moved to the CPU."""
+
+    place = "cuda"
+
+    def to(self, *args: object, **kwargs: object) -> Elsewhere:
+        if "cpu" in map(str, (*args, *kwargs.values())):
+            self.place = "cpu"
+        return super().to(*args, **kwargs)  # type: ignore[no-any-return,call-overload]
+
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        if self.place != "cpu":
+            raise RuntimeError("Expected all tensors to be on the same device")
+        return super().forward(x, batch, num_graphs)

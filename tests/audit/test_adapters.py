@@ -1,14 +1,17 @@
 """How modules are recognised and called, and the graphs they are called with."""
 
+import itertools
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GPSConv, SumAggregation, global_add_pool
 from torch_geometric.nn.attention import SGFormerAttention
 
-from audit.specimens import Broadcast, OnlyFloat32, SumReadout, WithDropout
+from audit.specimens import Broadcast, Elsewhere, OnlyFloat32, SumReadout, WithDropout
 from mooring.audit import adapt, detect_kind
-from mooring.audit.adapters import collate, random_graph, single
+from mooring.audit.adapters import collate, random_graph, relative_difference, single
 
 
 def batch(*sizes: int, channels: int = 7):  # type: ignore[no-untyped-def]
@@ -76,6 +79,20 @@ def test_the_callers_module_is_left_as_it_was() -> None:
     assert not adapter.module.training  # type: ignore[attr-defined]
     assert torch.equal(adapter(batch(5)), adapter(batch(5)))
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_module_on_another_device_is_measured_on_the_cpu() -> None:
+    module = Elsewhere()
+    assert adapt(module, channels=7)(batch(3, 5)).shape == (2, 7)
+    assert module.place == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [(3.0, 2.0, 0.5), *((a, b, math.inf) for a, b in itertools.permutations((1.0, math.inf, math.nan), 2))],
+)
+def test_a_difference_that_is_no_number_is_infinite(a: float, b: float, expected: float) -> None:
+    assert relative_difference(torch.tensor([a, 1.0]), torch.tensor([b, 1.0])) == expected
 
 
 def test_a_module_that_refuses_float64_is_measured_in_float32() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -99,7 +100,8 @@ class OutputError(ValueError):
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, put in eval mode and cast, so that the caller's own is left unchanged.
+    The module is copied, moved to the CPU, where the graphs are, put in eval mode and cast, so that the caller's own is
+    left unchanged.
 
     Args:
         module: the module to audit; a plain function is allowed.
@@ -112,7 +114,7 @@ class Adapter(ABC):
     def __init__(self, module: Callable[..., Any], channels: int, dtype: torch.dtype = torch.float64) -> None:
         self.module = copy.deepcopy(module)
         if isinstance(self.module, nn.Module):
-            self.module = self.module.to(dtype).eval()
+            self.module = self.module.to("cpu", dtype).eval()
         self.channels = channels
         self.dtype = dtype
         self.accepted = _parameters(self.module)
@@ -263,14 +265,17 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def relative_difference(a: Tensor, b: Tensor) -> float:
-    """Return the largest absolute difference over the largest magnitude of ``b``; infinite where NaN is involved."""
+    """Return the largest absolute difference over the largest magnitude of ``b``; infinite where that is no number.
+
+    >>> relative_difference(torch.ones(1), torch.full((1,), torch.inf))
+    inf
+    """
     if a.shape != b.shape:
         return float("inf")
     if a.numel() == 0:
         return 0.0
-    difference = float((a - b).abs().max())
-    scale = max(float(b.abs().max()), 1e-30)
-    return difference / scale if difference == difference else float("inf")
+    ratio = float((a - b).abs().max()) / max(float(b.abs().max()), 1e-30)
+    return float("inf") if math.isnan(ratio) else ratio
 
 
 def _parameters(module: Callable[..., Any]) -> tuple[str, ...]:
