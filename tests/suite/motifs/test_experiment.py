@@ -57,11 +57,10 @@ def test_the_learning_rate_rises_then_falls():
     assert fall[-1] == pytest.approx(0.01)
 
 
-def test_a_readouts_own_learning_rate_reaches_every_group(monkeypatch):
-    monkeypatch.setitem(READOUTS, "sum", replace(READOUTS["sum"], rate=0.5))
+def test_a_readout_learns_at_the_rate_of_the_memory():
     experiment = MotifExperiment(replace(TINY, memory_lr_scale=3.0), "sum", seed=0)
     rates = [group["lr"] for group in experiment.parameter_groups(experiment.build())]
-    assert rates == pytest.approx([0.5 * TINY.learning_rate, 1.5 * TINY.learning_rate])
+    assert rates == pytest.approx([TINY.learning_rate, 3 * TINY.learning_rate])
 
 
 def test_it_stops_when_validation_has_not_improved_for_so_long():

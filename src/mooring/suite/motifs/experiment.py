@@ -121,11 +121,6 @@ class CensusExperiment(FiniteExperiment):
 
     select = ("log_mae", "min")
     config: CensusConfig
-    #: The model's own factor on the learning rate.
-    factor: float = 1.0
-
-    def parameter_groups(self, net: nn.Module) -> list[dict[str, Any]]:
-        return [{**group, "lr": self.factor * group["lr"]} for group in super().parameter_groups(net)]
 
     def train_batch(self, epoch: int, step: int) -> MotifBatch:
         return self._collate(self._graphs("train", self.config.train_graphs), self.chosen(epoch, step))
@@ -152,7 +147,6 @@ class CensusExperiment(FiniteExperiment):
             "per_motif": {split: per_motif(*result, MOTIF_NAMES) for split, result in results.items()},
             "error_by_count": {split: error_by_count(*result) for split, result in results.items()},
             "replication_change": float(change),
-            "learning_rate": self.config.learning_rate * self.factor,
         }
         return metrics, diagnostics
 
@@ -186,7 +180,6 @@ class MotifExperiment(CensusExperiment):
         if model not in READOUTS:
             meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
             raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
-        self.factor = READOUTS[model].rate
 
     def describe(self) -> dict[str, Any]:
         return {"title": READOUTS[self.model].title, "order": list(READOUTS).index(self.model)}

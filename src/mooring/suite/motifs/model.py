@@ -179,11 +179,10 @@ class ReadoutSpec:
 
 @dataclass(frozen=True)
 class Readout:
-    """What tables call a readout, how it is built, and the factor on the learning rate that suits it on validation."""
+    """What tables call a readout, and how it is built."""
 
     title: str
     build: Callable[[ReadoutSpec], nn.Module]
-    rate: float = 1.0
 
 
 def _mean(spec: ReadoutSpec) -> nn.Module:
