@@ -26,6 +26,13 @@ def graph():
     return Data(x=torch.ones(5, 16), edge_index=torch.tensor([[0, 1], [1, 2]]))
 """
 
+OWN_TASK = """
+from mooring.suite.two_radius.experiment import TwoRadiusExperiment
+
+class Mine(TwoRadiusExperiment):
+    name = "mine"
+"""
+
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -62,6 +69,18 @@ def test_a_run_without_weights_says_so(record: Path, tmp_path: Path) -> None:
         page_of(str(alone))
     with pytest.raises(ValueError, match="no folder of a run"):
         page_of(str(tmp_path))
+
+
+def test_a_run_of_ones_own_experiment_is_found_by_its_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_look_task.py").write_text(OWN_TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    run_one(RunRequest("own_look_task:Mine", "anchored", 0, "tiny", {"epochs": 1, "steps_per_epoch": 1}, tmp_path))
+    (path,) = tmp_path.glob("mine/*/anchored-seed0.json")
+    assert page_of(str(path), task="own_look_task:Mine").title.startswith("mine: anchored, seed 0, after epoch 1")
+    with pytest.raises(ValueError, match=r"unknown task 'mine'; .* add --task package\.module:ClassName\."):
+        page_of(str(path))
+    with pytest.raises(ValueError, match="a run of 'mine', but --task two-radius is called 'two-radius'"):
+        page_of(str(path), task="two-radius")
 
 
 def test_a_module_by_name_with_data_from_a_file_or_a_function(

@@ -182,6 +182,7 @@ def look_(
     channels: Annotated[int, typer.Option(min=1, help="Width of the node features, for a module given by name.")] = 16,
     arg: Arguments = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also show what the audit says of the memory.")] = False,
+    task: Annotated[str | None, typer.Option(help="package.module:ClassName of a run's own experiment.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
 ) -> None:
     """Write one page that shows what a memory does on a graph: where nodes write, what they read, what slots hold.
@@ -192,7 +193,7 @@ def look_(
     from mooring.suite.look import page_of
 
     require_file(out)
-    import_from_here(target, data or "", *(arg or []))
+    import_from_here(target, data or "", task or "", *(arg or []))
     chosen = parse_numbers(graphs, "look: --graphs")
     page = page_of(
         target,
@@ -202,6 +203,7 @@ def look_(
         graphs=chosen,
         max_nodes=max_nodes,
         audited=audit,
+        task=task,
     )
     console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
 

@@ -55,6 +55,7 @@ def page_of(
     graphs: Sequence[int] | None = None,
     max_nodes: int = 2000,
     audited: bool = False,
+    task: str | None = None,
 ) -> Page:
     """The page of a run or of a module.
 
@@ -65,10 +66,11 @@ def page_of(
         channels, arguments: what a class is built with, as in :func:`mooring.audit.resolve`.
         graphs, max_nodes: as in :func:`mooring.look.look`.
         audited: measure the memory too, and show what the audit says.
+        task: ``package.module:ClassName`` of a run's experiment that is not one of ours; no file may name code to run.
     """
     given: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
     if Path(target).exists():
-        run = trained(Path(target))
+        run = trained(Path(target), task)
         return _run_page(run, data, card=_card(run.net) if audited else None, **given)
     from mooring import audit
 
@@ -113,8 +115,13 @@ def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Ins
     return found, notes
 
 
-def trained(path: Path) -> Trained:
-    """The network of a run, from its record, its folder or one of its checkpoints."""
+def trained(path: Path, own: str | None = None) -> Trained:
+    """The network of a run, from its record, its folder or one of its checkpoints.
+
+    Args:
+        path: which of them.
+        own: the experiment's import name, if it is not one of ours.
+    """
     if path.suffix == ".json":
         record = RunRecord.read(path)
         task, model, seed, folder = record.task, record.model, record.seed, path.with_suffix("")
@@ -127,7 +134,7 @@ def trained(path: Path) -> Trained:
     if isinstance(found, str):
         raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
     state, config = found
-    cls = get_experiment(task)
+    cls = _experiment(task, own, path)
     plain = {name: value for name, value in config.items() if name not in ("devices", "accelerator")}
     config_type = type(cls.presets[cls.usual_preset()])
     experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
@@ -140,6 +147,20 @@ def trained(path: Path) -> Trained:
         raise RecordError(f"{checkpoint}: its weights do not fit the network ({said}).") from error
     epoch = state.selected_epoch + 1
     return Trained(net, experiment, f"{task}: {model}, seed {seed}, after epoch {epoch}")
+
+
+def _experiment(task: str, own: str | None, path: Path) -> type[Experiment]:
+    try:
+        cls = get_experiment(own or task)
+    except ValueError as error:
+        if own:
+            raise
+        raise RecordError(
+            f"{path}: {error} For a task of your own add --task package.module:ClassName.", path
+        ) from None
+    if cls.name != task:
+        raise RecordError(f"{path}: a run of {task!r}, but --task {own} is called {cls.name!r}. Name its class.", path)
+    return cls
 
 
 def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
