@@ -17,7 +17,7 @@ from mooring.suite.motifs.figures import by_count
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
-from mooring.suite.report.registry import find
+from mooring.suite.report.registry import build, find
 from mooring.suite.two_radius.maps import in_slot_order, matrix
 
 
@@ -79,6 +79,22 @@ def test_a_seed_that_stopped_early_keeps_its_last_value(make_run: Callable[..., 
     assert epochs == [0, 1, 2, 3, 4]
     assert rows[2] == pytest.approx([0.2, 0.2])
     assert rows[4] == pytest.approx([0.2, 0.4])
+
+
+def test_the_state_is_compared_with_the_first_scale_whatever_it_is(
+    make_run: Callable[..., Any], save: Callable[..., Path]
+) -> None:
+    distance = {"scales": [2, 3], "max": [0.0, 0.5], "mean": [0.0, 0.1]}
+    made = make_run("anchored", 0, 1.0, 1.0, 1.0, diagnostics={"state_distance": distance})
+    path = save(made, "anchored.json")
+    (figure,) = drawn("state-distance", load([path.parent]), preset="paper")
+    assert figure.axes[0].get_title(loc="left") == "Distance from the r = 2 state"
+    assert [(list(x), list(y)) for x, y in lines(figure) if len(x) == 1] == [([3], [0.5])] * 2
+    notes = " ".join(build("two-radius-diagnostics", load([path.parent]), preset="paper").notes)
+    assert "of the global state from its r = 2 state" in notes
+    made["diagnostics"]["state_distance"] = {"scales": [2], "max": [0.0], "mean": [0.0]}
+    save(made, "anchored.json")
+    assert draw("state-distance", load([path.parent]), preset="paper") is None
 
 
 def test_labels_never_overlap(records: Records) -> None:

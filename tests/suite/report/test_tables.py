@@ -123,6 +123,16 @@ def test_verify_and_audit_raise_alarms(everything: Path, tmp_path: Path, save: C
     assert [failed.rows[row][column] for row, column in sorted(failed.alarms)] == ["NO", "NO"]
 
 
+def test_graphs_are_fresh_ones_where_the_record_has_them(make_run: Make, save: Save) -> None:
+    for model, final in (("vn", {}), ("anchored", {"graph": 0.25})):
+        made = make_run(model, 0, 1.0, 1.0, 1.0)
+        made["metrics"] |= {"best": {**made["metrics"]["best"], "graph": 0.75}, "final": final}
+        path = save(made, f"{model}.json")
+    table = build("two-radius-diagnostics", load([path.parent]), preset="paper")
+    place = [column.title for column in table.columns].index("Graphs")
+    assert [row[place] for row in table.rows] == ["75.0", "25.0"]
+
+
 def test_original_keeps_configurations_apart(
     save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -144,6 +154,7 @@ def test_original_keeps_configurations_apart(
         ("GCN+Anchored", "measured", "64", "8, 16", "50.0", "80.0 ± 127.1"),
         ("GCN+Anchored (slots 32)", "measured", "64", "32", "–", "100.0"),
     ]
+    assert table.notes[0].startswith("Accuracy in %, mean ± 95 % interval over seeds. Published:")
     del_final = make_run(
         "gcn", 0, 0.1, 0.0, 0.0, task="two-radius-original", preset="full", config={"num_identifiers": 10}
     )

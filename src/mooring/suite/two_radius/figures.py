@@ -30,6 +30,7 @@ from mooring.suite.two_radius.tables import (
     PUBLISHED_SIZES,
     Line,
     Reference,
+    compared,
     measured,
     scales_of,
 )
@@ -101,23 +102,26 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
 
 @figure("state-distance", task=COUNTED)
 def state_distance(records: Records, preset: str) -> list[Figure]:
-    """Largest difference from the r = 1 state on a logarithmic axis; nothing where no model has a global state."""
+    """Largest difference from the state at the first scale on a logarithmic axis; nothing where there is no state."""
     groups = inked(usual_groups(records, COUNTED, preset), "diagnostics", "state_distance")
+    # At a single scale there is nothing to compare.
+    groups = [(group, ink) for group, ink in groups if len(compared(group.first)) > 1]
     if not groups:
         return []
-    figure, axes = panel("Distance from the r = 1 state", "replication scale r", "largest difference", (3.2, 2.5))
+    title = f"Distance from the r = {compared(groups[0][0].first)[0]} state"
+    figure, axes = panel(title, "replication scale r", "largest difference", (3.2, 2.5))
     labels = []
     for group, ink in groups:
-        scales = [int(scale) for scale in group.first.numbers("diagnostics", "state_distance", "scales")]
+        scales = compared(group.first)
         by_run = [run.numbers("diagnostics", "state_distance", "max") for run in group.runs]
         for run, values in zip(group.runs, by_run, strict=True):
             if len(values) != len(scales):
                 raise run.error(
                     f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
                 )
-        # The distance of the r = 1 state from itself is zero, which says nothing.
-        kept = [i for i, scale in enumerate(scales) if scale != 1]
-        x = [scales[i] for i in kept]
+        # The distance of the first state from itself is zero, which says nothing.
+        kept = range(1, len(scales))
+        x = scales[1:]
         for values in by_run:
             seen = [max(values[i], FLOOR) for i in kept]
             axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))

@@ -125,7 +125,8 @@ def diagnostics(records: Records, preset: str) -> Rows:
             f"{item.first.whole('parameters', 'total'):,}",
             f"{item.estimate('wall_seconds').mean:.0f}",
         )
-        graphs = _mean(item, "metrics", "best", "graph")
+        # Beside fresh graphs, and of them where the record has it.
+        graphs = _mean(item, "metrics", "final" if item.has("metrics", "final", "graph") else "best", "graph")
         rows.append((item.title, *fresh, *by_scale, graphs, _distance(item), *costs))
     columns = (
         Column("Model", left=True),
@@ -133,7 +134,9 @@ def diagnostics(records: Records, preset: str) -> Rows:
         *(Column(f"r = {scale}", group="count at scale") for scale in scales),
         *(Column(name) for name in ("Graphs", "State change", "Epoch", "Parameters", "Seconds")),
     )
-    return Rows(columns, rows)
+    runs = [item.first for item in groups if item.first.find("diagnostics", "state_distance") is not None]
+    references = sorted({scale for run in runs for scale in compared(run)[:1]}) or [1]
+    return Rows(columns, rows, reference=" or ".join(f"r = {scale}" for scale in references))
 
 
 def scales_of(run: Record) -> list[str]:
@@ -147,6 +150,11 @@ def scales_of(run: Record) -> list[str]:
                 f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
             )
     return sorted(found, key=int)
+
+
+def compared(run: Record) -> list[int]:
+    """The scales at which a run's global state was looked at; its distances are from the state at the first of them."""
+    return [int(scale) for scale in run.numbers("diagnostics", "state_distance", "scales")]
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,8 @@ def original(records: Records, preset: str | None = None) -> Rows:
     runs = records.runs(ORIGINAL, preset)
     sizes = sorted({*PUBLISHED_SIZES, *(run.count(SIZE) for run in runs)})
     rows = []
-    for line in measured(runs):
+    lines = measured(runs)
+    for line in lines:
         seconds = estimate([run.number("wall_seconds") for item in line.by_size.values() for run in item.runs])
         cells = [percent(line.accuracy(n)) for n in sizes]
         slots = line.values("slots") if line.has_slots else ABSENT
@@ -220,7 +229,7 @@ def original(records: Records, preset: str | None = None) -> Rows:
         Column("Model", left=True), Column("Source", left=True), Column("Width"), Column("Slots"),
         *(Column(f"n = {n}") for n in sizes), Column("Seconds per run"),
     )  # fmt: skip
-    return Rows(columns, rows)
+    return Rows(columns, rows, interval=interval([item for line in lines for item in line.by_size.values()]))
 
 
 def _differences(groups: Sequence[Group]) -> list[str]:
