@@ -11,7 +11,7 @@ from statistics import mean
 from typing import Annotated
 
 import typer
-from recipe import RESULTS
+from recipe import RESULTS, start
 
 from mooring import zoo
 from mooring.suite.report import tables_text
@@ -83,4 +83,4 @@ def command(
 
 
 if __name__ == "__main__":
-    typer.run(command)
+    start(command)

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS
+from recipe import RESULTS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import (
@@ -61,10 +61,10 @@ def command(
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
 ) -> None:
     experiment = get_experiment(task)
-    own: Any = experiment.presets[preset]
     fixed = parse_overrides(change or [])
     first, *others = parse_seeds(seeds)
     chosen = models.split(",") if models else experiment.models
+    own: Any = resolve(RunRequest(task, chosen[0], first, preset)).experiment.config
     settings = list(grid(task, rates, readouts, dropouts))
 
     def request(dataset: str, model: str, seed: int, setting: dict[str, str]) -> RunRequest:
@@ -83,4 +83,4 @@ def command(
 
 
 if __name__ == "__main__":
-    typer.run(command)
+    start(command)

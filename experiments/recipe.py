@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mooring.suite.report import tables_text
+from mooring.suite.terminal import explained
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -26,4 +28,9 @@ def main(requests: Callable[[list[int]], Iterable[RunRequest]], default_seeds: s
         run_many(asked, workers, engine)  # type: ignore[arg-type]
         print(tables_text([resolve(request).record_path for request in asked]))
 
-    typer.run(command)
+    start(command)
+
+
+def start(command: Callable[..., None]) -> None:
+    """Run a recipe as the ``mooring`` command would: a mistake is explained without a traceback."""
+    explained(partial(typer.run, command))

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS
+from recipe import RESULTS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
@@ -56,4 +56,4 @@ def command(
 
 
 if __name__ == "__main__":
-    typer.run(command)
+    start(command)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS
+from recipe import RESULTS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRecord, RunRequest, get_experiment, parse_seeds, resolve, run_many
@@ -83,4 +83,4 @@ def command(
 
 
 if __name__ == "__main__":
-    typer.run(command)
+    start(command)

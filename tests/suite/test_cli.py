@@ -135,8 +135,13 @@ TYPOS: list[tuple[tuple[str, ...], int, str]] = [
     ((*RUN, "--set", "scales=1,1"), 2, "names a scale twice"),
     (("run", "motifs", "--preset", "tiny", "--set", "batch_size=0"), 2, "batch_size=0, expected 1 or more."),
     (("run", "motifs", "--preset", "tiny", "--set", "train_graphs=5"), 2, "an epoch shows a graph once"),
-    ((*RUN, "--models", "vn", "--out", "own_module.py"), 1, "own_module.py"),
+    ((*RUN, "--models", "vn", "--out", "own_module.py"), 2, "own_module.py is a file, expected a folder"),
     (("run", "molecules", "--data-dir", "nowhere"), 1, "type `mooring data esol`"),
+    (
+        ("run", "molecules", "--preset", "tiny", "--set", "train_graphs=1"),
+        2,
+        "molecules 'tiny': train_graphs=1, expected 2 or more, or none.",
+    ),
     (("run", "molecules", "--set", "dataset=esool"), 2, "unknown dataset 'esool'; did you mean 'esol'?"),
     (("data", "esool"), 2, "unknown set 'esool'; did you mean 'esol'?"),
     (("verify", "thm:uper"), 2, "no claim is labelled 'thm:uper'; did you mean 'thm:upper'?"),
@@ -175,6 +180,18 @@ TYPOS: list[tuple[tuple[str, ...], int, str]] = [
     (("report", "nowhere"), 2, "nowhere"),
     (("report", "--out", "."), 2, "is a folder"),
     (("report", "."), 2, "no record under"),
+    (("report",), 2, "no record under runs or results, which are not in this folder. Write some first"),
+    (
+        ("run", "motifs", "--preset", "tiny", "--models", "all"),
+        2,
+        "--models all is every module of the zoo, and motifs does not take 'none'",
+    ),
+    (("run", "motifs", "--preset", "tinny", "--models", "all"), 2, "unknown preset 'tinny'; did you mean 'tiny'?"),
+    (
+        ("run", "molecules", "--preset", "tiny", "--set", "readout=median"),
+        2,
+        "field 'readout' expects mean or ",
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ import argparse
 import re
 import runpy
 import shlex
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -165,6 +166,27 @@ def test_there_are_many_commands() -> None:
 @pytest.mark.parametrize("command", COLLECTED)
 def test_the_command_would_start(command: str) -> None:
     resolve(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("real_graphs.py molecules --preset ful", "molecules: unknown preset 'ful'; did you mean 'full'?"),
+        ("table1.py --seeds 5-2", "5-2 counts down and is empty."),
+    ],
+)
+def test_a_recipe_explains_a_mistake(
+    command: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, *options = shlex.split(command)
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    monkeypatch.setattr(sys, "argv", [script, *options])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "experiments" / script), run_name="__main__")
+    said = capsys.readouterr().err
+    assert end.value.code == 2
+    assert says in said
+    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

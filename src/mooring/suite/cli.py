@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,11 @@ from mooring.suite.terminal import (
     FittedTable,
     complain,
     console,
+    explained,
     fail,
     import_from_here,
     require_file,
+    require_folder,
     use_data,
     words,
 )
@@ -89,6 +91,7 @@ def run(
     package.module:Name is imported, from the current folder too: that runs the module's code.
     """
     use_data(data_dir)
+    require_folder(out, "run: --out")
     try:
         from mooring import zoo
         from mooring.suite.report import tables_text
@@ -113,6 +116,8 @@ def run(
             for seed in parse_seeds(seeds)
             for model in chosen
         ]
+        if models == "all":
+            require_zoo(requests, experiment.models)
         run_many(requests, workers, engine)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         fail("run: interrupted. Checkpoints are kept: the same command resumes from the last of them.", 130)
@@ -121,6 +126,22 @@ def run(
     # Already fitted to the console.
     text = tables_text([resolve(request).record_path for request in requests], console.width)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def require_zoo(requests: list[Any], own: tuple[str, ...]) -> None:
+    """ValueError if a task's models are not those of the zoo."""
+    from mooring.suite.train import resolve
+
+    # What is wrong with the preset or a setting is said first, in its own words.
+    resolve(replace(requests[0], model=own[0]))
+    try:
+        for request in requests:
+            resolve(request)
+    except ValueError as error:
+        raise ValueError(
+            f"run: --models all is every module of the zoo, and {request.task} does not take {request.model!r} "
+            f"({error}). Leave --models out for its own, {', '.join(own)}."
+        ) from error
 
 
 @app.command()
@@ -208,18 +229,8 @@ app.command("look")(cli_modules.look_)
 
 
 def main() -> None:
-    """Run the command. A message meant for the user is printed without a traceback.
-
-    The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
-    """
-    try:
-        app()
-    except (ValueError, ImportError) as error:
-        complain(str(error))
-        sys.exit(2)
-    except (OSError, RuntimeError, MemoryError) as error:
-        complain(str(error) or type(error).__name__)
-        sys.exit(1)
+    """Run the command."""
+    explained(app)
 
 
 if __name__ == "__main__":

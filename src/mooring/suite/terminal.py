@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -91,6 +92,28 @@ def require_file(path: Path) -> None:
         fail(f"{path} cannot be written: {above} is a file.", 2)
     if not os.access(path if path.exists() else above, os.W_OK):
         fail(f"{path} cannot be written: no permission.", 2)
+
+
+def require_folder(path: Path, who: str) -> None:
+    """Fail before the work starts if files cannot be written below the folder."""
+    above = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    if not above.is_dir():
+        fail(f"{who} {path} cannot hold the records: {above} is a file, expected a folder.", 2)
+
+
+def explained(start: Callable[[], object]) -> None:
+    """Run a command. A message meant for the user is printed without a traceback.
+
+    The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
+    """
+    try:
+        start()
+    except (ValueError, ImportError) as error:
+        complain(str(error))
+        sys.exit(2)
+    except (OSError, RuntimeError, MemoryError) as error:
+        complain(str(error) or type(error).__name__)
+        sys.exit(1)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

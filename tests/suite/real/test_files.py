@@ -107,7 +107,7 @@ def test_a_downloaded_file_is_checked_by_the_note_beside_it(tmp_path: Path) -> N
     other = tmp_path / "other"
     other.mkdir()
     (other / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(MissingData, match="damaged or another version"):
+    with pytest.raises(MissingData, match=r"has no hash beside it(?s:.*)sha256 is missing\. Delete the set and type"):
         load_graphs("zinc", other)
 
 

@@ -128,7 +128,9 @@ def test_a_record_of_another_config_is_refused(toy: Maker, monkeypatch: pytest.M
 def test_a_record_of_another_run_is_refused(toy: Maker, name: str, value: Any) -> None:
     record, path = run_one(toy(epochs=1)), resolve(toy(epochs=1)).record_path
     dataclasses.replace(record, **{name: value}).write(path)
-    with pytest.raises(RecordError, match=rf"a record of {name} {value!r}, but this run has {name} .* another --out\.$"):
+    with pytest.raises(
+        RecordError, match=rf"a record of {name} {value!r}, but this run has {name} .* another --out\.$"
+    ):
         run_one(toy(epochs=1))
 
 

@@ -21,6 +21,7 @@ from mooring.suite.real.data.catalogue import ATOMS, BONDS, Metric
 from mooring.suite.real.data.encodings import Encoding, encoded
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, official, score
+from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import TrainConfig, register_experiment
 from mooring.suite.train.schedule import shuffled
 
@@ -51,6 +52,12 @@ class GraphConfig(RealConfig):
     evaluation_graphs: int | None = None
 
     at_least_one: ClassVar[tuple[str, ...]] = ("batch_size", "encoding_width", "train_graphs", "evaluation_graphs")
+
+    def check_ranges(self) -> None:
+        super().check_ranges()
+        if self.train_graphs is not None and self.train_graphs < 2:
+            # Targets are divided by their deviation.
+            raise OutOfRange(type(self).__name__, f"train_graphs={self.train_graphs}, expected 2 or more, or none.")
 
 
 class GraphExperiment(RealExperiment):

@@ -177,7 +177,7 @@ def _short(commit: str) -> str:
 
 
 def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
-    where = ", ".join(map(str, sources))
+    where = ", ".join(map(str, sources)) or "runs or results, which are not in this folder"
     if not notes:
         return f"report: no record under {where}. Write some first, e.g. with `mooring run two-radius`."
     more = f" And {len(notes) - 3} more." if len(notes) > 3 else ""

@@ -180,8 +180,24 @@ def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
     try:
         return _coerce(value, kind)
     except (TypeError, ValueError):
-        expected = kind.__name__ if isinstance(kind, type) and not get_args(kind) else kind
-        raise ConfigError(f"{where}: field {name!r} expects {expected}, got {value!r}.") from None
+        raise ConfigError(f"{where}: field {name!r} expects {_in_words(kind)}, got {value!r}.") from None
+
+
+def _in_words(kind: Any) -> str:
+    """A field's type as it would be said.
+
+    >>> _in_words(int | None), _in_words(Literal["mean", "sum"]), _in_words(tuple[int, ...])
+    ('int or none', 'mean or sum', 'int between commas')
+    """
+    origin, options = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(map(str, options))
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(_in_words, options))
+    if origin is tuple:
+        items = dict.fromkeys(_in_words(option) for option in options if option is not ...)
+        return f"{', '.join(items)} between commas"
+    return "none" if kind is type(None) else getattr(kind, "__name__", str(kind))
 
 
 @dataclasses.dataclass(frozen=True)

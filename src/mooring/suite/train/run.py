@@ -91,7 +91,7 @@ class Run:
         return Identity({**to_json(config), **asked}, {**defaults(type(config)), **usual})
 
     def finished(self) -> RunRecord | None:
-        """Return the record if the run is finished; an error if it is another run's, or was made with another config."""
+        """Return the record if the run is finished; an error if it is of another run, or of another config."""
         if not self.record_path.exists():
             return None
         record = RunRecord.read(self.record_path)

@@ -143,7 +143,7 @@ def test_one_label_is_enough(settings: dict[str, Any]) -> None:
         (
             {"num_labels": 10},
             "two-radius: 12 identifiers need as many distinct labels, but num_labels=10. "
-            "Raise num_labels or set distinct_labels=False.",
+            "Raise num_labels or lower num_identifiers.",
         ),
         ({"num_identifiers": 0}, "two-radius: num_identifiers=0, expected at least 1."),
         ({"num_centres": 0}, "two-radius: num_centres=0, expected at least 1."),

@@ -83,6 +83,11 @@ def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
     digest = hashlib.sha256(data).hexdigest()
     noted = note_of(path)
     known = {set_.sha256, noted.read_text().strip()} if noted.is_file() else {set_.sha256}
+    if not any(known):
+        raise MissingData(
+            f"data: {path} has no hash beside it, so it may be damaged or another version: {noted.name} is missing. "
+            f"Delete the set and type `mooring data {set_.name}`."
+        )
     if digest not in known:
         raise MissingData(
             f"data: {path} has the hash {digest[:16]}…, expected {' or '.join(one[:16] for one in known if one)}…: it "

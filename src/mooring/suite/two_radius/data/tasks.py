@@ -69,7 +69,7 @@ class CountedTask:
         if self.distinct_labels and self.labels < self.num_identifiers:
             raise ValueError(
                 f"two-radius: {self.num_identifiers} identifiers need as many distinct labels, but "
-                f"num_labels={self.num_labels}. Raise num_labels or set distinct_labels=False."
+                f"num_labels={self.num_labels}. Raise num_labels or lower num_identifiers."
             )
         for scale in sorted(self.scales):
             if scale * self.max_base_count > self.counts:
