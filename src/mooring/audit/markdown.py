@@ -44,7 +44,7 @@ EXPLAINED = """
 """
 
 ENDING = """`mooring audit catalogue` measures all of this again and prints every finding;
-`mooring audit yours:Module` audits a module of your own.
+`mooring audit torch_geometric.nn:SumAggregation` audits one module, and works with your own.
 """
 
 # Columns of numbers, which are aligned on the right.
