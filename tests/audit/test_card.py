@@ -5,9 +5,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from audit.specimens import Crashes, IdentityAtFirst, SumReadout, WholeBatchMean, WithDropout
-from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, audit
+from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, adapt, audit, measure
+from mooring.audit.runner import randomise_zero_weights
+from mooring.nn import SlotVirtualNode
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,20 @@ def test_zero_weights_are_randomised_and_the_card_says_so() -> None:
     card = audit(IdentityAtFirst(5), channels=5, trials=2)
     assert card["addressability"].value == 1
     assert card.notes == ("zero weights given random values: lin.weight",)
+
+
+@pytest.mark.parametrize("integrate", ["residual", "film"])
+def test_a_module_that_starts_as_the_identity_is_measured_behind_it(integrate: str) -> None:
+    torch.manual_seed(0)
+    module = SlotVirtualNode(8, slots=3, heads=2, competition=True, integrate=integrate, init_std=0.0)  # type: ignore[arg-type]
+    adapter = adapt(module, channels=8)
+    (note,) = randomise_zero_weights(adapter)
+    assert "integrate." in note
+    # What is added may well be zero.
+    assert "null_logit" not in note
+    assert "bias" not in note
+    assert measure("addressability", adapter, 0, 2).value == 3
+    assert not measure("replication", adapter, 0, 2).verdict.startswith("blind")
 
 
 def test_trials_are_checked() -> None:
