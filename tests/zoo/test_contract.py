@@ -164,6 +164,15 @@ def test_graphs_without_sources_are_finite_in_value_and_gradient(name: str, spec
 
 @SPECS
 @EVERY
+def test_a_batch_without_graphs_is_empty(name: str, spec: zoo.MemorySpec) -> None:
+    nothing = replace(call(spec).pick(torch.arange(0)), num_graphs=0)
+    out, memory = nothing.to(build(name, spec), return_state=True)
+    assert out.shape == (0, spec.channels)
+    assert memory is None or memory.slots.size(0) == 0  # type: ignore[attr-defined]
+
+
+@SPECS
+@EVERY
 def test_every_parameter_is_trained(name: str, spec: zoo.MemorySpec) -> None:
     """A parameter that no gradient reaches would be counted in the budget for nothing."""
     module, given = build(name, spec), call(spec)

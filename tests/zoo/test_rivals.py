@@ -43,14 +43,15 @@ def test_a_shared_anchor_is_a_private_one_that_is_equal_everywhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["anchored", "anchored-raw", "anchored-global-film", "shared-anchor"])
-def test_anchors_start_where_the_task_asks(name: str) -> None:
-    update = build(name, replace(SPEC, anchor_init=2.5)).update
-    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
+@pytest.mark.parametrize("start", [2.5, 2])
+def test_anchors_start_where_the_task_asks(name: str, start: float, as_users_run_it: None) -> None:
+    update = build(name, replace(SPEC, anchor_init=start)).update
+    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, start))  # type: ignore[arg-type,union-attr]
     with torch.no_grad():
         for parameter in update.parameters():  # type: ignore[union-attr]
             parameter.zero_()
     update.reset_parameters()  # type: ignore[operator,union-attr]
-    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, 2.5))  # type: ignore[arg-type,union-attr]
+    assert torch.equal(update.anchor_logit, torch.full_like(update.anchor_logit, start))  # type: ignore[arg-type,union-attr]
 
 
 def test_the_anchors_of_competing_slots_start_at_one_node_whatever_the_task_asks() -> None:
@@ -131,6 +132,13 @@ def test_the_self_loop_is_one_more_slot() -> None:
     slots, own = (read.lin_value(rows).unflatten(-1, (3, -1)) for rows in (memory[0], given.x))
     context = torch.einsum("nmh,mhd->nhd", weights[:, :5], slots) + weights[:, 5].unsqueeze(-1) * own
     assert_close(read(given.x, memory), read.lin_out(context.flatten(1)))
+
+
+def test_a_gain_leaves_the_dtype_of_the_nodes() -> None:
+    module = zoo.build("range", replace(SPEC, integrate="residual"))
+    assert module is not None
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module(torch.randn(7, 12).bfloat16()).dtype == torch.bfloat16
 
 
 def test_a_self_loop_needs_a_read() -> None:

@@ -65,7 +65,7 @@ class SharedAnchorUpdate(SlotUpdate):
         )
         self.shape = (spec.slots, spec.heads)
         self.anchored = True
-        self.logit = nn.Parameter(torch.tensor(spec.anchor_init))
+        self.logit = nn.Parameter(torch.tensor(float(spec.anchor_init)))
         self.value = nn.Parameter(torch.randn(spec.channels // spec.heads))
         self.mass_mlp = mass_mlp(spec)
 

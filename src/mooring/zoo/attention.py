@@ -86,6 +86,8 @@ class DenseAttention(GlobalModule):
 
     def attend(self, x: Tensor, sources: Sources) -> Tensor:
         """Queries ``[graphs, longest, channels]`` -> what each gets; a weight adds its logarithm to the score."""
+        if not x.size(0):  # torch's attention takes no empty batch
+            return x
         out: Tensor = self.block.attn(
             x, sources.x, sources.x, key_padding_mask=sources.log_weight.to(x.dtype), need_weights=False
         )[0]

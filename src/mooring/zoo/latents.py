@@ -78,10 +78,14 @@ class InducedSetAttention(GlobalModule):
         copies = writers.copies(type(self).__name__)
         padding = Padding(copies)
         points = self.block.ind.expand(copies.num_graphs, -1, -1)
+        if not copies.num_graphs:  # torch's attention takes no empty batch
+            return points
         out: Tensor = self.block.mab1(points, padding.pad(self.locate(copies)), y_mask=padding.present_or_stand_in())
         return out
 
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        if not readers.num_graphs:
+            return readers.x
         padding = Padding(readers)
         return padding.unpad(self.block.mab2(padding.pad(self.locate(readers)), gathered))
 
@@ -172,7 +176,7 @@ class RelayRead(SlotRead):
         context = ops.read(query, key, value, batch, where=targets).to(x.dtype)
         own = self.lin_value(x).unflatten(-1, (self.heads, -1))
         out: Tensor = self.lin_out((context[..., :-1] + context[..., -1:] * own).flatten(1))
-        return out if gain is None else torch.addcmul(x, out, gain)
+        return out if gain is None else torch.addcmul(x, out, gain.to(x.dtype))
 
 
 def with_itself(slots: Tensor) -> Tensor:
