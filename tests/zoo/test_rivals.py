@@ -2,18 +2,70 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from mooring import ops, zoo
 from mooring.zoo.ablations import TokenWrite
-from mooring.zoo.base import Rows
+from mooring.zoo.base import Rows, SlotRival
 from mooring.zoo.latents import RelayRead
 from mooring.zoo.sum_attention import MagnitudeUpdate
 from support import assert_close, assert_finite
 
-from rivals import ADDRESSED, SPEC, build, call  # isort: skip
+from rivals import ADDRESSED, SLOTTED, SPEC, build, call  # isort: skip
+
+RIVALS = [name for name in SLOTTED if isinstance(build(name), SlotRival)]
+
+
+OPTIONS: dict[str, Any] = {
+    "slots": 7,
+    "heads": 2,
+    "temperature": 0.5,
+    "init_std": 0.25,
+    "hidden_channels": 11,
+    "integrate": "residual",
+    "mass": "log_odds",
+    "split": False,
+    "anchor_init": 1.5,
+    "mass_map": "linear",
+    "update_channels": 7,
+    "update_norm": "batch",
+    "competition": True,
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("name", RIVALS)
+def test_an_option_is_obeyed_or_listed_as_ignored(name: str, option: str) -> None:
+    usual, changed = build(name), build(name, replace(SPEC, **{option: OPTIONS[option]}))
+    given = call()
+    weights, others = usual.state_dict(), changed.state_dict()
+    same = weights.keys() == others.keys() and all(torch.equal(weights[key], others[key]) for key in weights)
+    assert (same and torch.equal(given.to(usual), given.to(changed))) == (option in usual.ignores)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_options_reach_the_parts_as_in_the_reference(name: str) -> None:
+    spec = replace(SPEC, update_channels=7, mass_map="linear", update_norm="batch", competition=True)
+    module, reference, given = build(name, spec), build("anchored", spec), call(spec, sizes=(7, 2, 4))
+    for key in ("norm_in", "feed_forward", *(["mass_mlp"] if hasattr(module.update, "mass_mlp") else [])):
+        assert repr(getattr(module.update, key)) == repr(getattr(reference.update, key))
+    given.to(module).square().sum().backward()
+    module.reset_parameters()  # type: ignore[operator]
+    assert_finite(*(parameter.grad for parameter in module.parameters()), given.to(module.eval()))
+
+
+@pytest.mark.parametrize("name", ["lse", "shared-anchor"])
+def test_content_can_be_hidden_where_a_mass_stands_beside_it(name: str) -> None:
+    module = build(name, replace(SPEC, content_dropout=0.999)).train()
+    given = call(sizes=(7, 2, 4))
+    _, memory = given.to(module, return_state=True)
+    _, usual = given.to(module.eval(), return_state=True)
+    assert float((memory.slots - usual.slots).detach().abs().max()) > 0.1  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"content_dropout is 1.0 but a share in \[0, 1\) was expected"):
+        build(name, replace(SPEC, content_dropout=1.0))
 
 
 def test_lse_is_the_anchored_module_with_its_anchor_at_zero() -> None:
@@ -59,7 +111,9 @@ def test_the_anchors_of_competing_slots_start_at_one_node_whatever_the_task_asks
     assert not bool(update.anchor_logit.any())  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
+@pytest.mark.parametrize(
+    "spec", [SPEC, ADDRESSED, replace(SPEC, competition=True)], ids=["content", "address", "competition"]
+)
 @pytest.mark.parametrize("silent", [False, True])
 def test_tokens_are_nodes_that_every_graph_has(spec: zoo.MemorySpec, silent: bool) -> None:
     addresses = build("cross-attn", spec).write.addresses  # type: ignore[union-attr]

@@ -7,20 +7,26 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from mooring import ops
 from mooring.nn import Addresses, MemorySpec, SlotMemory, SlotUpdate, SlotWrite
+from mooring.nn.checks import check_share
 from mooring.nn.slot_update import LOG_ODDS_FLOOR
 from mooring.ops import Plan, SlotState
-from mooring.zoo.base import SlotRival
+from mooring.zoo.base import SlotRival, update_options, write_options
 from mooring.zoo.registry import register
 
 PAPER = "Marcoccia 2026, ablation"
 REGISTERS = 4
 
 
-def mass_mlp(spec: MemorySpec) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(spec.heads, spec.channels), nn.GELU(), nn.Linear(spec.channels, spec.channels))
+def mass_mlp(spec: MemorySpec) -> nn.Linear | nn.Sequential:
+    """The map of the mass, as in :class:`~mooring.nn.SlotUpdate`."""
+    if spec.mass_map == "linear":
+        return nn.Linear(spec.heads, spec.channels)
+    hidden = spec.channels if spec.update_channels is None else spec.update_channels
+    return nn.Sequential(nn.Linear(spec.heads, hidden), nn.GELU(), nn.Linear(hidden, spec.channels))
 
 
 class LogMassUpdate(SlotUpdate):
@@ -33,7 +39,10 @@ class LogMassUpdate(SlotUpdate):
     """
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False)
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec))
+        # Set here, since the base class has no mass beside the content without an anchor.
+        check_share(type(self).__name__, "content_dropout", spec.content_dropout)
+        self.content_dropout = spec.content_dropout
         self.mass_mlp = mass_mlp(spec)
 
     def forward(
@@ -51,8 +60,10 @@ class LogMassVirtualNode(SlotRival):
     Paper: ``prop:mass``, the part of it that needs no anchor.
     """
 
+    ignores = frozenset({"mass", "split", "anchor_init"})
+
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(spec)
+        super().__init__(spec, content_dropout=0.0)
         self.update = LogMassUpdate(spec)
 
 
@@ -60,14 +71,15 @@ class SharedAnchorUpdate(SlotUpdate):
     """The anchored update with a single logit and a single value."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(
-            spec.channels, spec.slots, spec.heads, anchored=False, mass=spec.mass, anchor_init=spec.anchor_init
-        )
+        anchor: dict[str, Any] = {"mass": spec.mass, "split": spec.split, "anchor_init": spec.anchor_init}
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **anchor, **update_options(spec))
         self.shape = (spec.slots, spec.heads)
         self.anchored = True
+        self.content_dropout = spec.content_dropout
         self.logit = nn.Parameter(torch.tensor(float(spec.anchor_init)))
         self.value = nn.Parameter(torch.randn(spec.channels // spec.heads))
-        self.mass_mlp = mass_mlp(spec)
+        if spec.split:
+            self.mass_mlp = mass_mlp(spec)
 
     @property
     def anchor_logit(self) -> Tensor:  # type: ignore[override]
@@ -78,9 +90,8 @@ class SharedAnchorUpdate(SlotUpdate):
         return self.value.expand(*self.shape, -1)
 
     def reset_parameters(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.LayerNorm):
-                module.reset_parameters()
+        for module in self.children():
+            reset(module)
         if self.anchored:
             nn.init.constant_(self.logit, self.anchor_init)
             nn.init.normal_(self.value)
@@ -93,6 +104,8 @@ class SharedAnchorVirtualNode(SlotRival):
     Paper: ``eq:anchored`` without "each slot has its own private anchor".
     """
 
+    ignores = frozenset()
+
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec, anchored=True)
         self.update = SharedAnchorUpdate(spec)
@@ -104,8 +117,8 @@ class TokenWrite(SlotWrite):
     .. math::
         \mu = \frac{\sum_i e^{s_i} v_i + \sum_r e^{s_r} v_r}{\sum_i e^{s_i} + \sum_r e^{s_r}}
 
-    All slots and heads attend to the same tokens. The mass they absorb is not passed on: it shows only in how far the
-    content moves towards the tokens' values.
+    All slots and heads attend to the same tokens; where slots compete for nodes, they compete for tokens too. The mass
+    that tokens absorb is not passed on: it shows only in how far the content moves towards the tokens' values.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
@@ -115,7 +128,7 @@ class TokenWrite(SlotWrite):
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None, *, tokens: int, silent: bool) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        super().__init__(spec.channels, spec.slots, spec.heads, addresses=addresses, **write_options(spec))
         self.silent = silent
         self.token = nn.Parameter(torch.randn(tokens, spec.channels))
         self.token_address: nn.Parameter | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -84,6 +84,9 @@ class GlobalModule(nn.Module, ABC):
     ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong. As in
     :class:`~mooring.nn.SlotVirtualNode`, a node that does not write and holds NaN or infinity does not read either.
 
+    Of the options of a spec a rival obeys the widths and counts, ``temperature`` and ``init_std``, as far as it has a
+    place for them. The others belong to slots as ours are, see :class:`SlotRival`, and have no effect.
+
     Args:
         spec: widths and counts, see :class:`~mooring.nn.MemorySpec`.
         address: whether the module uses addresses; if not, they are ignored.
@@ -160,7 +163,8 @@ class SlotRival(SlotVirtualNode):
     """A :class:`~mooring.nn.SlotVirtualNode` built from a spec, without an anchor by default.
 
     A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; its own
-    write takes over ``self.write.addresses``, which the read shares.
+    write takes over ``self.write.addresses``, which the read shares, and ``write_options``; its own update takes
+    ``update_options``. So it obeys every option of the spec as the reference does, but for those in ``ignores``.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
@@ -170,12 +174,26 @@ class SlotRival(SlotVirtualNode):
     SlotRival(16, slots=4, heads=4, anchored=False)
     """
 
+    # They describe an anchor and its mass, which most rivals do not have.
+    ignores: ClassVar[frozenset[str]] = frozenset({"mass", "split", "anchor_init", "mass_map"})
+
     def __init__(self, spec: MemorySpec, **changes: Any) -> None:
         super().__init__(**spec.arguments(**{"anchored": False, **changes}))
 
     @classmethod
     def from_spec(cls, spec: MemorySpec, **changes: Any) -> SlotRival:
         return cls(spec, **changes)
+
+
+def write_options(spec: MemorySpec) -> dict[str, Any]:
+    """What a spec asks of every write."""
+    return {"temperature": spec.temperature, "competition": spec.competition}
+
+
+def update_options(spec: MemorySpec, hidden_channels: int | None = None) -> dict[str, Any]:
+    """What a spec asks of every update; ``hidden_channels`` is its width where the spec does not give one."""
+    hidden = hidden_channels if spec.update_channels is None else spec.update_channels
+    return {"hidden_channels": hidden, "norm": spec.update_norm}
 
 
 class Locate(nn.Module):

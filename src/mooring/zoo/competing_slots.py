@@ -49,7 +49,11 @@ class SlotSoftmaxVirtualNode(SlotRival):
     (Li et al. 2024, arXiv 2311.01276).
     Departs: no attention between the slots, no graph structure in the scores; the sum passes ``asinh``, see
     :class:`MagnitudeUpdate`. PyG's ``GraphMultisetTransformer`` has its softmax over the nodes and does not count.
+
+    Slots compete in any case, and without a null slot.
     """
+
+    ignores = SlotRival.ignores | {"competition"}
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)

@@ -12,7 +12,7 @@ from torch_geometric.utils import to_dense_batch
 from mooring import ops
 from mooring.nn import Addresses, MemorySpec, SlotRead, SlotUpdate
 from mooring.ops import Plan, SlotState
-from mooring.zoo.base import GlobalModule, Locate, Rows, SlotRival
+from mooring.zoo.base import GlobalModule, Locate, Rows, SlotRival, update_options
 from mooring.zoo.registry import register
 
 
@@ -94,7 +94,7 @@ class LatentUpdate(SlotUpdate):
     r"""Cross-Attn update, then self-attention of the slots: :math:`Z + \operatorname{MHA}(\operatorname{LN} Z)`."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, hidden_channels=spec.hidden)
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec, spec.hidden))
         self.norm_latent = nn.LayerNorm(spec.channels)
         self.attention = nn.MultiheadAttention(spec.channels, spec.heads, batch_first=True)
 

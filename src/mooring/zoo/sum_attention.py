@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
-from mooring.zoo.base import SlotRival
+from mooring.zoo.base import SlotRival, update_options, write_options
 from mooring.zoo.registry import register
 
 # exp(40) is well within float32; a slot that gathers more mass than that stops growing.
@@ -21,7 +21,7 @@ MAX_LOG_MASS = 40.0
 
 
 class MagnitudeUpdate(SlotUpdate):
-    r"""Slot state -> slot memory, with LayerNorm only inside the residual branch, so that it cannot erase the size.
+    r"""Slot state -> slot memory, with a norm only inside the residual branch, so that it cannot erase the size.
 
     .. math::
         u = S + \operatorname{asinh}(c) \, W_O, \qquad Z = u + \operatorname{FF}(\operatorname{LN}(u)), \qquad
@@ -36,7 +36,7 @@ class MagnitudeUpdate(SlotUpdate):
     """
 
     def __init__(self, spec: MemorySpec, *, total: bool) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, hidden_channels=spec.hidden)
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec, spec.hidden))
         self.total = total
         del self.norm_out
 
@@ -49,7 +49,7 @@ class MagnitudeUpdate(SlotUpdate):
         u: Tensor = self.lin_out(torch.asinh(content.flatten(-2)).to(self.lin_out.weight.dtype))
         if identity is not None:
             u = u + identity
-        forward: Tensor = self.feed_forward(self.norm_in(u))
+        forward: Tensor = self.feed_forward(self._normalised(self.norm_in, u.flatten(0, 1), state).view_as(u))
         return u + forward
 
 
@@ -94,7 +94,7 @@ class AdditiveWrite(CountedWrite):
     r"""Attention plus a gated plain sum, :math:`\mu + w \odot \sum_i v_i`, with :math:`w` initialised to one."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        super().__init__(spec.channels, spec.slots, spec.heads, addresses=addresses, **write_options(spec))
         self.gate = nn.Parameter(torch.ones(spec.channels))
 
     def reset_parameters(self) -> None:
@@ -120,7 +120,7 @@ class ScaledWrite(CountedWrite):
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        super().__init__(spec.channels, spec.slots, spec.heads, addresses=addresses, **write_options(spec))
         hidden = spec.hidden
         self.scale = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, spec.channels))
 
