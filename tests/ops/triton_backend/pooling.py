@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-
-os.environ["TRITON_INTERPRET"] = "1"
+from typing import Any
 
 import torch
 
-from mooring import ops
-from mooring.nn import VirtualNode
 
-torch.manual_seed(0)
-module, batch = VirtualNode(16, pool=sys.argv[1]), torch.arange(12) % 3  # type: ignore[arg-type]
-x = torch.randn(12, 16)
+def main(pool: Any) -> None:
+    # Read when Triton is imported, which the ops do when they need it.
+    os.environ["TRITON_INTERPRET"] = "1"
+    from mooring import ops
+    from mooring.nn import VirtualNode
+
+    torch.manual_seed(0)
+    module, batch, x = VirtualNode(16, pool=pool), torch.arange(12) % 3, torch.randn(12, 16)
+    found = []
+    for backend in ("triton", "plain"):
+        with ops.use_backend(backend):  # type: ignore[arg-type]
+            nodes = x.clone().requires_grad_()
+            out = module(nodes, batch)
+            found.append([out, *torch.autograd.grad(out.square().sum(), [nodes, *module.parameters()])])
+    different = [not torch.allclose(one, other, atol=1e-5) for one, other in zip(*found, strict=True)]
+    print(sum(different[:1]), sum(different[1:]))
 
 
-def found(backend: ops.Backend) -> list[torch.Tensor]:
-    with ops.use_backend(backend):
-        nodes = x.clone().requires_grad_()
-        out = module(nodes, batch)
-        return [out, *torch.autograd.grad(out.square().sum(), [nodes, *module.parameters()])]
-
-
-kernels, plain = found("triton"), found("plain")
-different = [not torch.allclose(one, other, atol=1e-5) for one, other in zip(kernels, plain, strict=True)]
-print(sum(different[:1]), sum(different[1:]))
+if __name__ == "__main__":
+    main(sys.argv[1])
