@@ -103,7 +103,7 @@ PLAN = ops.plan(torch.tensor([0] * 5 + [1] + [2] * 7))
     [
         ({"plan": PLAN, "batch": PLAN.batch}, ValueError, "GNN: got plan and batch. Pass one of them"),
         ({"plan": PLAN, "ptr": torch.tensor([0, 5, 6, 13])}, ValueError, "GNN: got plan and ptr"),
-        ({"batch": PLAN, "ptr": torch.tensor([0, 5, 6, 13])}, ValueError, "GNN: got plan and ptr"),
+        ({"batch": PLAN, "ptr": torch.tensor([0, 5, 6, 13])}, ValueError, "GNN: got a plan and ptr"),
         ({"plan": PLAN, "num_graphs": 7}, ValueError, "GNN: num_graphs says 7 but the plan was made for 3"),
         ({"plan": ops.plan(num_nodes=4)}, ValueError, "GNN: x says 13 but the plan was made for 4"),
         ({"plan": PLAN.batch}, TypeError, r"GNN: plan is .*Tensor.* but a Plan was expected"),
@@ -270,3 +270,9 @@ def test_it_prints_in_a_line() -> None:
         "GNN(8, layers=3, conv=GINEConv, memory=SlotVirtualNode(8, slots=3, heads=2, anchored=True) after 0, 1, "
         "readout=Readout(sum))"
     )
+
+
+def test_a_plan_of_one_graph_goes_where_the_nodes_are() -> None:
+    model = GNN(5, 16, 1, layers=2, log_size="nodes").to("meta")
+    x, edges = torch.randn(4, 5, device="meta"), torch.zeros(2, 3, dtype=torch.long, device="meta")
+    assert model(x, edges, plan=ops.plan(num_nodes=4)).shape == (1, 1)

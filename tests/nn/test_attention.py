@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.explain import AttentionExplainer, Explainer
 from torch_geometric.nn import GATConv, MessagePassing, SAGEConv
 
+from mooring import ops
 from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode
 from support import Ragged, assert_close
 
@@ -115,3 +116,17 @@ def test_pygs_explainer_cannot_find_the_attention_of_slots(layer: type[nn.Module
     """It listens between message and aggregation for a number per edge. Slots attend while aggregating, or to nodes."""
     with pytest.raises(ValueError, match="Could not collect any attention coefficients"):
         explain(layer())
+
+
+@pytest.mark.parametrize("index", [None, torch.tensor([0, 1, 1, 0, 1, 1, 0])], ids=["one graph", "two graphs"])
+def test_write_weights_leave_room_for_the_nodes_of_other_processes(index: torch.Tensor | None) -> None:
+    """As under ``merge=ops.all_merge``: the memory holds more than the nodes that are here."""
+    torch.manual_seed(0)
+    module = SlotVirtualNode(CHANNELS, SLOTS, HEADS).double()
+    x, graphs = torch.randn(7, CHANNELS, dtype=torch.float64), 1 if index is None else 2
+    elsewhere = module.write(torch.randn(2 * graphs, CHANNELS, dtype=torch.float64), torch.arange(2 * graphs) % graphs)
+    module.merge = lambda state: ops.merge(state, elsewhere)
+    found = module(x, index, return_state=True)[1]
+    here = module.write(x, index).log_mass - found.state.log_mass
+    ids = torch.zeros(7, dtype=torch.long) if index is None else index
+    assert_close(torch.zeros_like(here).index_add(0, ids, found.write_weights), here.exp())

@@ -138,7 +138,7 @@ def test_tokens_are_scored_by_a_carried_memory_as_nodes_are(name: str) -> None:
     state = write(given.x, given.batch, slots=slots)  # type: ignore[operator]
     x = torch.cat([given.x, write.token.repeat(3, 1)])  # type: ignore[operator,union-attr]
     graphs = torch.cat([given.batch, torch.arange(3).repeat_interleave(write.token.size(0))])  # type: ignore[operator,union-attr]
-    everyone = write.of_nodes(x, graphs, slots=slots)  # type: ignore[operator,union-attr]
+    everyone = super(TokenWrite, write).forward(x, graphs, slots=slots)  # type: ignore[misc]
     assert_close(state.log_mass, everyone.log_mass)
     if name == "registers":
         assert_close(state.content, everyone.content)
@@ -153,7 +153,7 @@ def test_attention_to_nodes_leaves_room_for_the_tokens(name: str, spec: zoo.Memo
     for memory in (None, carried):
         found = given.to(module, sources=sources, memory=memory, return_state=True)[1]
         options = {"sources": sources, "num_graphs": 3} | ({} if memory is None else {"slots": memory.slots})  # type: ignore[attr-defined]
-        nodes = module.write.of_nodes(given.x, given.batch, address=given.address, **options)  # type: ignore[operator,union-attr]
+        nodes = super(TokenWrite, module.write).forward(given.x, given.batch, address=given.address, **options)  # type: ignore[misc]
         share = (nodes.log_mass - found.state.log_mass).exp()  # type: ignore[attr-defined]
         assert 0.01 < float(share[0].detach().min()) < 0.99
         total = torch.zeros_like(share).index_add(0, given.batch, found.write_weights)  # type: ignore[attr-defined]

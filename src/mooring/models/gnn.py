@@ -15,10 +15,9 @@ from mooring.models.encoders import PositionEncoder
 from mooring.models.layers import Conv, Layer, Norm
 from mooring.models.readout import Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
-from mooring.nn.checks import check_choice, check_nodes, check_share
+from mooring.nn.checks import check_choice, check_nodes, check_plan, check_share
 from mooring.ops import Plan
 from mooring.ops.checks import check_count, described
-from mooring.ops.plan import make_plan
 
 LogSize = Literal["nodes", "head"]
 
@@ -142,7 +141,9 @@ class GNN(nn.Module):
             return_state: also return what each memory held, by the number of its layer.
         """
         self._check(edge_attr, pe)
-        plan = self._plan(x, batch, ptr, num_graphs, plan)
+        who = type(self).__name__
+        check_nodes(who, x, batch=batch)
+        plan = check_plan(who, x, batch, ptr, plan, num_graphs)
         h = self.encoder(x)
         if self.position is not None:
             h = h + self.position(pe)
@@ -167,22 +168,6 @@ class GNN(nn.Module):
             h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]
         out = self.head(h)
         return (out, kept) if return_state else out
-
-    def _plan(
-        self, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, num_graphs: int | None, plan: Plan | None
-    ) -> Plan:
-        """The graph of each node, told once: as to the modules of :mod:`mooring.nn`."""
-        who = type(self).__name__
-        if plan is None and isinstance(batch, Plan):
-            plan, batch = batch, None
-        if plan is None:
-            check_nodes(who, x, batch=batch)
-            return make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
-        if not isinstance(plan, Plan):
-            raise TypeError(f"{who}: plan is {described(plan)} but a Plan was expected. Make it by ops.plan(batch).")
-        if batch is not None or ptr is not None:
-            raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
-        return make_plan(who, plan, None, x.size(0), num_graphs)
 
     def _check(self, edge_attr: Tensor | None, pe: Tensor | None) -> None:
         for name, module, value in (("edge_encoder", self.edge_encoder, edge_attr), ("position", self.position, pe)):

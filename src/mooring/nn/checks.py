@@ -82,6 +82,15 @@ def check_input(
     check_features(module, channels, x)
     check_nodes(who, x, sources=sources, targets=targets, batch=batch, log_weight=log_weight, rows=rows)
     checks.check_log_weight(who, log_weight, x.size(0), rows)
+    found = check_plan(who, x, batch, ptr, plan, num_graphs)
+    checks.check_room(who, "num_graphs", found.num_graphs, channels * x.element_size(), x.device)
+    return found
+
+
+def check_plan(
+    who: str, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Any, num_graphs: int | None
+) -> Plan:
+    """The plan of the batch, told in one of three ways."""
     if plan is not None:
         if batch is not None or ptr is not None:
             raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
@@ -90,9 +99,7 @@ def check_input(
                 f"{who}: plan is {checks.described(plan)} but a Plan was expected. Make it by ops.plan(batch)."
             )
         batch = plan
-    found = make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
-    checks.check_room(who, "num_graphs", found.num_graphs, channels * x.element_size(), x.device)
-    return found
+    return make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
 
 
 def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:

@@ -121,9 +121,8 @@ class SlotConv(nn.Module):
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
         # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
-        rows = (getattr(self.memory, "slots", None), getattr(self.memory, "heads", None))
-        given_rows = None if None in rows else cast(tuple[int, int], rows)
-        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=given_rows)
+        rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
+        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
         sound = readers(x, None, writers(sources, log_weight), None)
         h = hide(x, sound)
         own: dict[str, Any] = {}

@@ -88,6 +88,9 @@ class SlotVirtualNode(nn.Module):
     torch.Size([7, 16])
     """
 
+    # A write of one's own may add what no node wrote; write weights then sum to less than one.
+    holds_nodes_alone = True
+
     def __init__(
         self,
         channels: int,
@@ -297,8 +300,8 @@ class SlotVirtualNode(nn.Module):
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        null = self.write.null_logit
-        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null)
+        null, alone = self.write.null_logit, self.holds_nodes_alone and self.merge is None
+        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null, alone=alone)
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
         read = None
         if self.read is not None:

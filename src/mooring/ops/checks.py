@@ -13,7 +13,6 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 # What holds the nodes where it is not called x.
-FROM_ZERO = "Number the graphs from 0."
 HOLDER = {"write": "key", "read": "query", "compete": "key", "plan": "the plan"}
 
 
@@ -236,9 +235,10 @@ def check_index(
     if checks_values() and index.numel() and not _has_no_data(index):
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:
+            or_raise = f", or raise {count_name} to {largest + 1}" if smallest >= 0 else ""
             raise ValueError(
                 f"{who}: {name} has ids from {smallest} to {largest} but {count_name}={count}. "
-                + (f"Number the graphs from 0, or raise {count_name} to {largest + 1}." if smallest >= 0 else FROM_ZERO)
+                f"Number the graphs from 0{or_raise}."
             )
     return count
 

@@ -91,10 +91,16 @@ def write_weights(
     *,
     log_weight: Float[Tensor, "nodes *rows"] | None = None,
     null_logit: Float[Tensor, " heads"] | None = None,
+    alone: bool = True,
 ) -> Float[Tensor, "nodes slots heads"]:
     r"""The attention each slot pays to each node, :math:`e^{s_i} / Z`; it sums to one over the nodes of a graph.
 
     For looking inside: unlike :func:`write` it materialises ``nodes * slots * heads`` numbers.
+
+    Args:
+        state, query, key, index, log_weight, null_logit: as in :func:`write`, and what it returned.
+        alone: whether the state holds these nodes and nothing else. If others were merged into it, the sum is the share
+            of these.
     """
     bias = None if log_weight is None else log_weight.reshape(key.size(0), *(log_weight.shape[1:] or (1, 1)))
     key = _without(key, bias)
@@ -108,13 +114,15 @@ def write_weights(
         scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
     if bias is not None:
         scores = scores + bias
+    log_mass = nothing_as_zero(state.log_mass)
+    weights = (scores - (log_mass if ids is None else log_mass.index_select(0, ids))).exp()
+    if not alone:
+        return weights
+    # One already, but for what a huge log-mass has lost to rounding.
     if ids is None:
-        weights = (scores - nothing_as_zero(state.log_mass)).exp()
         total = weights.sum(dim=0, keepdim=True)
     else:
-        weights = (scores - nothing_as_zero(state.log_mass).index_select(0, ids)).exp()
         total = torch.zeros_like(state.log_mass).index_add(0, ids, weights).index_select(0, ids)
-    # One already, but for what a huge log-mass has lost to rounding.
     return weights / torch.where(total == 0, 1.0, total)
 
 

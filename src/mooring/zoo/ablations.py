@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring import ops
-from mooring.nn import Addresses, MemorySpec, SlotMemory, SlotUpdate, SlotWrite
+from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
 from mooring.nn.checks import check_share
 from mooring.nn.slot_update import LOG_ODDS_FLOOR
 from mooring.ops import Plan, SlotState
@@ -142,14 +142,10 @@ class TokenWrite(SlotWrite):
                 nn.init.normal_(parameter)
 
     def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
-        nodes = self.of_nodes(x, batch, **options)
+        nodes = super().forward(x, batch, **options)
         tokens = self._of_tokens(options.get("slots"))
         value = torch.zeros_like(tokens.content) if self.silent else tokens.content
         return ops.merge(nodes, SlotState(value.expand_as(nodes.content), tokens.log_mass.expand_as(nodes.log_mass)))
-
-    def of_nodes(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
-        """The state of the same write without the tokens."""
-        return super().forward(x, batch, **options)
 
     def _of_tokens(self, slots: Tensor | None) -> SlotState:
         """The state of the tokens alone: one for all graphs, or with carried slots, which differ, one for each."""
@@ -172,31 +168,11 @@ class RegisterVirtualNode(SlotRival):
     ``write_weights`` of the memory sum to less than one over the nodes of a graph: the tokens hold the rest.
     """
 
-    write: TokenWrite
+    holds_nodes_alone = False
 
     def __init__(self, spec: MemorySpec, *, tokens: int, silent: bool = False) -> None:
         super().__init__(spec)
         self.write = TokenWrite(spec, self.write.addresses, tokens=tokens, silent=silent)
-
-    def _inspect(
-        self,
-        x: Tensor,
-        plan: Plan,
-        address: Tensor | None,
-        writes: Tensor | None,
-        reads: Tensor | None,
-        log_weight: Tensor | None,
-        carried: Tensor | None,
-        state: SlotState,
-        memory: Tensor,
-    ) -> SlotMemory:
-        found = super()._inspect(x, plan, address, writes, reads, log_weight, carried, state, memory)
-        given = {"address": address, "sources": writes, "log_weight": log_weight, "slots": carried}
-        nodes = self.write.of_nodes(x, plan, **given)
-        share = (nodes.log_mass - state.log_mass).exp()
-        share = share if plan.batch is None else share.index_select(0, plan.batch)
-        assert found.write_weights is not None, "every slot module has them"
-        return found._replace(write_weights=share * found.write_weights)
 
 
 @register("registers", title=f"Cross-Attn VN with {REGISTERS} register tokens", paper="Darcet et al. 2024")

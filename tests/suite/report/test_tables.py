@@ -228,6 +228,11 @@ def test_leaderboard_is_sorted_by_both_and_shows_the_rate_that_went_on_to_most_s
             {"name": "x", "first": "0"},
             "table 'bench': first is '0', expected a number of rows or 'all'.",
         ),
+        (
+            "linksets",
+            {"preset": "full", "models": "anchored,moord"},
+            "table 'linksets': no run of 'moord', expected some of none, vn, cross-attn, anchored, or 'all'.",
+        ),
     ],
 )
 def test_wrong_requests_are_explained(everything: Path, name: str, options: dict[str, str], message: str) -> None:

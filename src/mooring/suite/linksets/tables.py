@@ -31,8 +31,13 @@ PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 @table("linksets", task=TASK)
 def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
     """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
-    wanted = models.split(",")
-    groups = [item for item in group(_runs(records, preset)) if models == "all" or item.model in wanted]
+    groups = group(_runs(records, preset))
+    there = list(dict.fromkeys(item.model for item in groups))
+    wanted = there if models == "all" else models.split(",")
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise ValueError(f"table 'linksets': no run of '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+    groups = [item for item in groups if item.model in wanted]
     if not groups:
         return None
     fields = [
