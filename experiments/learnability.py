@@ -21,6 +21,9 @@ CHANGES: tuple[dict[str, Any], ...] = (
     *({"slots": number} for number in (3, 6, 24)),
     *({"channels": number} for number in (16, 32, 128)),
     *({"temperature": number} for number in (0.1, 1.0, 3.0)),
+    # Slots that nodes find by what they hold, with none to spare and with twice as many.
+    *({"addressed": False, "slots": number} for number in (12, 24)),
+    *({"addressed": False, "temperature": number} for number in (1.0,)),
 )
 
 

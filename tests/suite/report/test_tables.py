@@ -428,11 +428,12 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
     # Both takes n² / 8 validations of 50 updates; one run of the largest never gets there.
     usual = {"num_identifiers": 16, "slots": 16, "channels": 64, "temperature": 0.35, "steps_per_epoch": 50}
     changes = [{"num_identifiers": n, "slots": n} for n in (4, 8, 16, 32)] + [{"channels": 8}, {"slots": 8}]
+    changes += [{"num_identifiers": n, "slots": n, "addressed": False} for n in (4, 8, 16)]
     for seed in (0, 1):
         for number, change in enumerate(changes):
             config = usual | change
             never = config["num_identifiers"] == 32 and seed
-            late = max(config["num_identifiers"] ** 2 // 8, 1)
+            late = max(config["num_identifiers"] ** 2 // 8, 1) if "addressed" not in config else 7
             made = make_run(
                 "moored", seed, 1, 1, 0.5, task="two-radius-leaderboard", preset="learnability", config=config
             )
@@ -442,7 +443,8 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
             ]
             path = save(made, f"{number}-{seed}.json")
     table = build("learnability", load([path.parent]), preset="learnability")
-    found = {row[1:5]: row[5:7] for row in table.rows}
+    found = {row[1:6] if row[1] == "content" else row[2:6]: row[6:8] for row in table.rows}
+    assert found["content", "4", "4", "64", "0.35"] == ("50 ± 0", "350 ± 0")
     assert found["4", "4", "64", "0.35"] == ("50 ± 0", "100 ± 0")
     assert found["16", "16", "64", "0.35"] == ("50 ± 0", "1600 ± 0")
     assert found["32", "32", "64", "0.35"] == ("50 ± 0", "6400 (1 of 2)")

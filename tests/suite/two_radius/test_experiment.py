@@ -49,6 +49,17 @@ def test_learning_rate_is_constant_in_the_paper_and_falls_in_the_quick_preset() 
     assert quick(3, 1) > quick(3, 2) > quick(4, 0)
 
 
+def test_without_addresses_nodes_find_slots_by_what_they_hold() -> None:
+    experiment = TwoRadiusExperiment(TINY.but(addressed=False), "anchored", 0)
+    net = experiment.build()
+    assert isinstance(net, TwoRadiusNet)
+    assert net.memory is not None
+    assert net.memory.address_channels is None
+    loss, _ = experiment.loss(net, experiment.train_batch(0, 0), 0)
+    loss.backward()
+    assert net.memory.write.lin_query.weight.grad.abs().sum() > 0
+
+
 def test_memory_learns_faster() -> None:
     experiment = TwoRadiusExperiment(PAPER, "anchored", 0)
     local, memory = experiment.parameter_groups(experiment.build())

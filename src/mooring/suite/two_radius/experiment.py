@@ -34,6 +34,7 @@ class TwoRadiusConfig(MemoryConfig):
         validation_batches: fresh minibatches of an evaluation.
         channels, layers: width and depth of the backbone; the embeddings have the same width.
         memory: options of the global module.
+        addressed: it routes by the identifier; if not, by what nodes hold.
         count_warmup: epochs without the count loss.
         count_ramp: epochs over which its weight then rises linearly.
         count_weight: its final weight.
@@ -50,6 +51,7 @@ class TwoRadiusConfig(MemoryConfig):
     channels: int = 128
     layers: int = 3
     memory: MemoryOptions = MemoryOptions(slots=12, temperature=0.35, mass="log_odds")
+    addressed: bool = True
     count_warmup: int = 30
     count_ramp: int = 40
     count_weight: float = 0.5
@@ -89,17 +91,20 @@ class MemoryExperiment(Experiment):
         """The global module, or None."""
         return zoo.build(self.memory, spec)
 
-    def network(self, counts: int | None, embedding_channels: int, **options: bool) -> TwoRadiusNet:
+    def network(
+        self, counts: int | None, embedding_channels: int, *, addressed: bool = True, **options: bool
+    ) -> TwoRadiusNet:
         """The network; see :class:`TwoRadiusNet` for its arguments."""
         config, task = self.config, self.task
         return TwoRadiusNet(
             task.num_identifiers + task.num_centres,
             task.labels,
             counts,
-            self.build_memory(config.memory.at(config.channels, embedding_channels)),
+            self.build_memory(config.memory.at(config.channels, embedding_channels if addressed else None)),
             channels=config.channels,
             embedding_channels=embedding_channels,
             layers=config.layers,
+            addressed=addressed,
             **options,
         )
 
@@ -127,8 +132,9 @@ class TwoRadiusExperiment(MemoryExperiment):
     config: TwoRadiusConfig
 
     def build(self) -> nn.Module:
-        joint, side_by_side = self.model != "mpnn-additive", self.model != "mpnn-summed"
-        return self.network(self.task.counts, self.config.channels, joint=joint, side_by_side=side_by_side)
+        config = self.config
+        options = {"joint": self.model != "mpnn-additive", "side_by_side": self.model != "mpnn-summed"}
+        return self.network(self.task.counts, config.channels, addressed=config.addressed, **options)
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
         return self.task.batch(self.config.assignments, stream(self.seed, "train", epoch, step))

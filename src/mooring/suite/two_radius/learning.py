@@ -93,16 +93,22 @@ def wide_points(records: Records) -> list[WidePoint]:
 @table("learnability", task=LEADERBOARD)
 def learnability(records: Records, preset: str) -> Rows | None:
     """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
-    groups = group(records.runs(LEADERBOARD, LEARNED), apart=tuple(SIZES)) if preset == LEARNED else []
+    apart = (*SIZES, "addressed")
+    groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
     if not groups:
         return None
     order = [item.model for item in groups]
     groups.sort(
-        key=lambda item: (order.index(item.model), [float(item.first.number("config", name)) for name in SIZES])
+        key=lambda item: (
+            order.index(item.model),
+            not _addressed(item),
+            [float(item.first.number("config", name)) for name in SIZES],
+        )
     )
     rows = [
         (
             item.title,
+            "address" if _addressed(item) else "content",
             *(f"{item.first.number('config', name):g}" for name in SIZES),
             *(_reached(item, name) for name in ("label", "both")),
             percent(item.estimate("metrics", "best", "both")),
@@ -112,13 +118,20 @@ def learnability(records: Records, preset: str) -> Rows | None:
     ]
     columns = (
         Column("Memory", left=True),
+        Column("Routed by", left=True),
         *(Column(name) for name in SIZES.values()),
         *(Column(name, group="updates to 99 %") for name in ("Label", "Both")),
         Column("Both"),
         Column("Seeds"),
     )
-    notes = [sentence for model in dict.fromkeys(order) for sentence in _growth(model, groups)]
+    addressed = [item for item in groups if _addressed(item)]
+    models = dict.fromkeys(item.model for item in addressed)
+    notes = [sentence for model in models for sentence in _growth(model, addressed)]
     return Rows(columns, rows, notes, interval=interval(groups))
+
+
+def _addressed(item: Group) -> bool:
+    return item.first.find("config", "addressed") is not False
 
 
 def updates_to(run: Record, metric: str) -> int | None:

@@ -116,7 +116,8 @@ class TwoRadiusNet(nn.Module):
     """Maps a Two-Radius batch to label and count logits of its targets.
 
     Embeddings of identifier, label and role -> two-layer MLP -> LayerNorm -> residual mean MPNN layers -> global
-    memory, written by sources, read by targets and addressed by the identifier embedding -> a two-layer MLP per answer.
+    memory, written by sources and read by targets -> a two-layer MLP per answer. Nodes write and read at the address of
+    their identifier, its embedding, or, not addressed, wherever what they hold leads them.
 
     Paper: ``app:protocol``, "Model variants".
 
@@ -132,6 +133,7 @@ class TwoRadiusNet(nn.Module):
         channels: width of the states.
         embedding_channels: width of the embeddings, hence of the address.
         layers: local layers.
+        addressed: the memory is given addresses.
         joint: as in :class:`MeanConv`.
         side_by_side: false adds the three embeddings up instead.
     """
@@ -146,11 +148,13 @@ class TwoRadiusNet(nn.Module):
         channels: int = 128,
         embedding_channels: int = 128,
         layers: int = 3,
+        addressed: bool = True,
         joint: bool = True,
         side_by_side: bool = True,
     ) -> None:
         super().__init__()
         self.num_labels = num_labels
+        self.addressed = addressed
         self.side_by_side = side_by_side
         self.identifier = nn.Embedding(num_identifiers, embedding_channels)
         self.label = nn.Embedding(num_labels + 1, embedding_channels)
@@ -169,7 +173,7 @@ class TwoRadiusNet(nn.Module):
             x = self.memory(
                 x,
                 batch.batch,
-                address=self.identifier(batch.identifier),
+                address=self.identifier(batch.identifier) if self.addressed else None,
                 sources=batch.sources,
                 targets=batch.targets,
                 log_weight=batch.log_weight.to(x.dtype),
