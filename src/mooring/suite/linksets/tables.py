@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,9 +59,11 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
 
 @table("linksets-tuned", task=TASK)
 def tuned(records: Records, preset: str) -> Rows | None:
-    """Every module at the setting that one search found for it, best first."""
-    tried = Counter(run.model for run in records.runs(TASK, SEARCH))
-    groups = [item for item in chosen(records, preset) if tried[item.model]]
+    """Every module at the setting that one search found for it, best first, and how much the setting matters to it."""
+    tried: dict[str, list[float]] = {}
+    for run in records.runs(TASK, SEARCH):
+        tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
+    groups = [item for item in chosen(records, preset) if item.model in tried]
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
@@ -72,7 +73,8 @@ def tuned(records: Records, preset: str) -> Rows | None:
             item.title,
             *(_cell(item, name) for name in MAIN),
             _ahead(item, reference),
-            str(tried[item.model]),
+            *(plain(choose(tried[item.model])) for choose in (max, min)),
+            str(len(tried[item.model])),
             str(len(item.runs)),
         )
         for item in groups
@@ -81,6 +83,7 @@ def tuned(records: Records, preset: str) -> Rows | None:
         Column("Module", left=True),
         *(Column(*FIELDS[name]) for name in MAIN),
         Column("F1", group=f"minus {REFERENCE}"),
+        *(Column(name, group="validation F1 in the search") for name in ("best", "worst")),
         Column("Settings"),
         Column("Seeds"),
     )
