@@ -3,12 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.suite.linksets.data import LinkDataset, LinkSettings, generate_many
+from mooring.suite.linksets.data import LinkDataset, LinkSettings, feasible, generate_many
 from mooring.suite.linksets.metrics import (
     agreement,
     best_threshold,
     calibration,
     f1_by_size,
+    fitting,
     greedy_f1,
     split_metrics,
 )
@@ -32,14 +33,14 @@ def test_best_threshold_finds_the_gap_between_two_groups() -> None:
 
 
 def test_the_optimum_itself_is_perfect_and_feasible() -> None:
-    metrics = split_metrics(GRAPHS, GRAPHS.chosen.astype(float), 0.5, SETTINGS)
+    metrics = split_metrics(GRAPHS, GRAPHS.chosen.astype(float), 0.5, SETTINGS, decoded_threshold=0.5)
     assert metrics["f1"] == metrics["decoded_f1"] == metrics["feasible"] == metrics["confidence"] == 1.0
     assert metrics["calibration_error"] == 0.0
     assert not any(value for name, value in metrics.items() if "violations" in name)
 
 
 def test_everything_at_once_breaks_two_rules_until_decoded() -> None:
-    metrics = split_metrics(GRAPHS, np.full(len(GRAPHS.chosen), 0.6), 0.5, SETTINGS)
+    metrics = split_metrics(GRAPHS, np.full(len(GRAPHS.chosen), 0.6), 0.5, SETTINGS, decoded_threshold=0.5)
     assert metrics["recall"] == 1.0
     assert metrics["precision"] == pytest.approx(GRAPHS.chosen.mean())
     assert metrics["violations_degree"] > 0.1
@@ -50,6 +51,28 @@ def test_everything_at_once_breaks_two_rules_until_decoded() -> None:
     assert metrics["decoded_violations_degree"] == metrics["decoded_violations_sector"] == 0.0
     assert metrics["decoded_f1"] != metrics["f1"]
     assert metrics["calibration_error"] == pytest.approx(abs(0.6 - GRAPHS.chosen.mean()))
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.3, 0.62, 0.95])
+def test_one_pass_decodes_for_every_threshold(threshold: float) -> None:
+    rng = np.random.default_rng(3)
+    probability = rng.uniform(size=len(GRAPHS.chosen)).round(2)
+    parts = np.split(probability, GRAPHS.pair_start[1:-1])
+    each = [feasible(GRAPHS[index], part, SETTINGS, threshold=threshold) for index, part in enumerate(parts)]
+    found = fitting(GRAPHS, probability, SETTINGS) >= threshold
+    assert found.tolist() == np.concatenate(each).tolist()
+    assert found.any()
+
+
+def test_a_set_is_decoded_with_its_own_threshold() -> None:
+    """Half of the optimum is likely, half is not, and whatever does not fit beside it is unlikely too."""
+    likely = GRAPHS.chosen & (np.arange(len(GRAPHS.chosen)) % 2 == 0)
+    probability = np.where(likely, 0.9, np.where(GRAPHS.chosen, 0.2, 0.1))
+    low, high = (
+        split_metrics(GRAPHS, probability, 0.5, SETTINGS, decoded_threshold=threshold) for threshold in (0.15, 0.5)
+    )
+    assert low["f1"] == high["f1"] == high["decoded_f1"] < 1
+    assert low["decoded_f1"] == 1
 
 
 def test_calibration_bins_by_hand() -> None:

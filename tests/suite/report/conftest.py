@@ -197,6 +197,7 @@ def links(model: str, seed: int, score: float) -> dict[str, Any]:
         "test/f1": score,
         "test/precision": score + 0.02,
         "test/recall": score - 0.02,
+        "decoded_threshold": 0.1,
         "test/decoded_f1": score + 0.03,
         "larger/f1": score - 0.06,
         "larger/decoded_f1": score - 0.02,

@@ -326,7 +326,9 @@ def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run
                 path = save(made, f"{model}-{slots}-search.json")
             for seed in (0, 1) if tested[number] is not None else ():
                 made = make_run(model, seed, 1, 1, 1, task="linksets", preset="full", config={"slots": slots})
-                made["metrics"]["final"] = dict.fromkeys(("test/f1", "larger/decoded_f1"), tested[number])
+                made["metrics"]["final"] = dict.fromkeys(
+                    ("test/f1", "larger/decoded_f1", "decoded_threshold"), tested[number]
+                )
                 save(made, f"{model}-{slots}-{seed}.json")
     table = build("linksets-tuned", load([path.parent]), preset="full")
     # Neither module is shown at what is best on test; what lse was found to need is not run, and vn was not searched.
@@ -394,6 +396,15 @@ def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run:
     )
 
 
+def test_sets_decoded_with_the_threshold_of_single_pairs_are_not_shown(make_run: Make, save: Save) -> None:
+    for model, more in {"moored": {"decoded_threshold": 0.1}, "gmt": {}}.items():
+        made = make_run(model, 0, 1, 1, 1, task="linksets", preset="full")
+        made["metrics"]["final"] = {"test/f1": 0.8, "test/decoded_f1": 0.9} | more
+        path = save(made, f"{model}.json")
+    rows = build("linksets", load([path.parent]), preset="full").rows
+    assert {row[0]: row[2] for row in rows} == {"moored": "0.900", "gmt": "–"}
+
+
 def test_what_is_told_exact_ranks_takes_no_rank(make_run: Make, save: Save) -> None:
     for model in ("moored", "gmt"):
         made = make_run(model, 0, 1, 1, 0.5, task="two-radius-leaderboard", preset="screen")
@@ -401,7 +412,7 @@ def test_what_is_told_exact_ranks_takes_no_rank(make_run: Make, save: Save) -> N
         path = save(made, f"{model}.json")
         for told, f1 in ((False, {"moored": 0.8, "gmt": 0.7}[model]), (True, 0.9)):
             made = make_run(model, 0, 1, 1, 1, task="linksets", preset="full", config={"exact_ranks": told})
-            made["metrics"]["final"] = {"test/f1": f1, "larger/decoded_f1": f1}
+            made["metrics"]["final"] = {"test/f1": f1, "larger/decoded_f1": f1, "decoded_threshold": 0.1}
             save(made, f"links-{model}-{told}.json")
     assert [row[4:6] for row in build("ranks", load([path.parent])).rows] == [("1", "1"), ("2?", "2?")]
 
@@ -421,7 +432,7 @@ def test_what_is_told_exact_ranks_has_a_table_of_its_own(make_run: Make, save: S
     rows = build("linksets-ceiling", records, preset="full").rows
     # A record from before there were turns had one.
     assert [row[1:3] for row in rows[:2]] == [("1", "0.250 ± 0.635"), ("8", "0.400")]
-    assert rows[2] == ("Greedy solver", "–", "0.900", "–", "0.700", "–", "–")
+    assert rows[2] == ("Greedy solver", "–", "0.900", "0.700", "–")
 
 
 def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save: Save) -> None:

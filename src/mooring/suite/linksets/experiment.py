@@ -16,7 +16,14 @@ from torch.nn import functional
 from mooring import zoo
 from mooring.nn import MemoryOptions
 from mooring.suite.linksets.data import SPLITS, LinkBatch, LinkDataset, LinkSettings, cached, collate
-from mooring.suite.linksets.metrics import best_threshold, calibration, f1_by_size, greedy_f1, split_metrics
+from mooring.suite.linksets.metrics import (
+    best_threshold,
+    calibration,
+    f1_by_size,
+    fitting,
+    greedy_f1,
+    split_metrics,
+)
 from mooring.suite.linksets.model import LinkNet, matched_hidden
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.engine import cores
@@ -155,12 +162,15 @@ class LinkExperiment(FiniteExperiment):
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         settings = self.config.graphs
-        threshold, _ = best_threshold(self._predict(net, "validation"), self._graphs("validation").chosen)
-        metrics: dict[str, float] = {"threshold": threshold}
+        validation, known = self._graphs("validation"), self._predict(net, "validation")
+        threshold, _ = best_threshold(known, validation.chosen)
+        # Its own: the step that makes a set feasible throws away what does not fit.
+        decoded_threshold, _ = best_threshold(fitting(validation, known, settings), validation.chosen)
+        metrics: dict[str, float] = {"threshold": threshold, "decoded_threshold": decoded_threshold}
         diagnostics: dict[str, Any] = {}
         for split in ("test", "larger"):
             probability, graphs = self._predict(net, split), self._graphs(split)
-            results = split_metrics(graphs, probability, threshold, settings)
+            results = split_metrics(graphs, probability, threshold, settings, decoded_threshold=decoded_threshold)
             metrics |= {f"{split}/{name}": value for name, value in results.items()}
             if split == "test":
                 low, high = settings.nodes

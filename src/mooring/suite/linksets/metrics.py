@@ -54,18 +54,35 @@ def best_threshold(probability: NDArray[np.floating], actual: NDArray[np.bool_])
     return float(THRESHOLDS[best]), scores[best]
 
 
+def fitting(dataset: LinkDataset, probability: NDArray[np.float64], settings: LinkSettings) -> NDArray[np.float64]:
+    """Return the probabilities of the pairs that fit, taken from the likeliest on, and zero for all others.
+
+    What is left above a threshold is what :func:`~mooring.suite.linksets.data.feasible` takes with that threshold: a
+    pair below it never stands in the way of one above.
+    """
+    parts = np.split(probability, dataset.pair_start[1:-1])
+    fits = [feasible(dataset[index], part, settings, threshold=0.0) for index, part in enumerate(parts)]
+    return np.where(np.concatenate(fits), probability, 0.0)
+
+
 def split_metrics(
-    dataset: LinkDataset, probability: NDArray[np.float64], threshold: float, settings: LinkSettings
+    dataset: LinkDataset,
+    probability: NDArray[np.float64],
+    threshold: float,
+    settings: LinkSettings,
+    *,
+    decoded_threshold: float,
 ) -> dict[str, float]:
-    """Return F1 and its parts, broken rules before and after decoding, and how probabilities compare with truth."""
+    """Return F1 and its parts, broken rules before and after decoding, and how probabilities compare with truth.
+
+    Decoding throws away what does not fit, so it can do with a lower threshold.
+    """
     raw = probability >= threshold
     graphs = [dataset[index] for index in range(len(dataset))]
     cuts = dataset.pair_start[1:-1]
-    decoded = [
-        feasible(graph, part, settings, threshold=threshold)
-        for graph, part in zip(graphs, np.split(probability, cuts), strict=True)
-    ]
-    score, after = agreement(raw, dataset.chosen), agreement(np.concatenate(decoded), dataset.chosen)
+    taken = fitting(dataset, probability, settings) >= decoded_threshold
+    decoded = np.split(taken, cuts)
+    score, after = agreement(raw, dataset.chosen), agreement(taken, dataset.chosen)
     metrics = {"f1": score.f1, "precision": score.precision, "recall": score.recall}
     metrics |= {"decoded_f1": after.f1, "decoded_precision": after.precision, "decoded_recall": after.recall}
     for prefix, choices in (("", np.split(raw, cuts)), ("decoded_", decoded)):

@@ -20,6 +20,8 @@ FIELDS = {
     "larger/decoded_f1": ("F1, decoded", "larger graphs"),
 }
 MAIN = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
+# Pair by pair, before anything is decoded.
+SINGLE = ("test/f1", "larger/f1")
 # The preset of the search, what it varies and what it chooses by; the module others are compared with.
 SEARCH, VARIED, CHOSEN_BY = "search", ("learning_rate", "slots", "heads", "hidden"), ("metrics", "best", "f1")
 REFERENCE = "moored"
@@ -39,9 +41,7 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
     groups = [item for item in groups if item.model in wanted]
     if not groups:
         return None
-    fields = [
-        name for name in FIELDS if name == "test/f1" or any(item.has("metrics", "final", name) for item in groups)
-    ]
+    fields = [name for name in FIELDS if name == "test/f1" or any(has_score(item, name) for item in groups)]
     rows = []
     for item in groups:
         measured = [_cell(item, name) for name in fields]
@@ -131,15 +131,15 @@ def ceiling(records: Records, preset: str) -> Rows | None:
         return None
     groups.sort(key=lambda item: (item.title, _turns(item)))
     rows = [
-        (item.title, str(_turns(item)), *(_cell(item, name) for name in MAIN), str(len(item.runs))) for item in groups
+        (item.title, str(_turns(item)), *(_cell(item, name) for name in SINGLE), str(len(item.runs))) for item in groups
     ]
     if groups[0].has("metrics", "final", "greedy/f1"):
-        name, *cells, _, seeds = _greedy(groups, MAIN)
+        name, *cells, _, seeds = _greedy(groups, SINGLE)
         rows.append((name, ABSENT, *cells, seeds))
     columns = (
         Column("Module", left=True),
         Column("Turns"),
-        *(Column(*FIELDS[name]) for name in MAIN),
+        *(Column(*FIELDS[name]) for name in SINGLE),
         Column("Seeds"),
     )
     return Rows(columns, rows, interval=interval(groups))
@@ -211,8 +211,14 @@ def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
     return ("Greedy solver", *cells, ABSENT, ABSENT)
 
 
+def has_score(item: Group, name: str) -> bool:
+    """Whether all runs have it. Sets were first decoded with the threshold of single pairs; those are not compared."""
+    decoded = name.endswith("decoded_f1")
+    return item.has("metrics", "final", name) and (not decoded or item.has("metrics", "final", "decoded_threshold"))
+
+
 def _cell(item: Group, name: str) -> str:
-    if name == "test/f1" or item.has("metrics", "final", name):
+    if name == "test/f1" or has_score(item, name):
         return show(item.estimate("metrics", "final", name))
     return ABSENT
 

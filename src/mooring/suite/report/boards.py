@@ -93,8 +93,8 @@ def boards(records: Records) -> list[Board]:
             Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
         )
     for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
-        scores = {item.model: item.by_seed("metrics", "final", part) for item in links.chosen(records, "full")}
-        found.append(Board("link sets", name, scores))
+        items = [item for item in links.chosen(records, "full") if links.has_score(item, part)]
+        found.append(Board("link sets", name, {item.model: item.by_seed("metrics", "final", part) for item in items}))
     sets: dict[str, Board] = {}
     for task, preset in REAL:
         chosen = [item for item in real.choose(records.runs(task, preset)) if not item.group.variant]
