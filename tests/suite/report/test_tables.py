@@ -329,12 +329,14 @@ def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run
                 made["metrics"]["final"] = dict.fromkeys(
                     ("test/f1", "larger/decoded_f1", "decoded_threshold"), tested[number]
                 )
+                made["metrics"]["final"] |= {"greedy/f1": 0.95, "greedy/larger_f1": 0.85}
                 save(made, f"{model}-{slots}-{seed}.json")
     table = build("linksets-tuned", load([path.parent]), preset="full")
     # Neither module is shown at what is best on test; what lse was found to need is not run, and vn was not searched.
     assert [(row[0], row[1], *row[5:]) for row in table.rows] == [
         ("gmt", "0.700 ± 0.000", "+0.100 ± 0.000", "0.850", "0.650", "2", "2"),
         ("moored (slots 16)", "0.600 ± 0.000", "–", "0.800", "0.700", "2", "2"),
+        ("Greedy solver", "0.950", "–", "–", "–", "–", "–"),
     ]
     assert {model: scores[0] for model, scores in boards(load([path.parent]))[0].scores.items()} == {
         "gmt": 0.7,
