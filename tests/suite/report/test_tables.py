@@ -331,6 +331,8 @@ def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run
                 )
                 made["metrics"]["final"] |= {"greedy/f1": 0.95, "greedy/larger_f1": 0.85}
                 save(made, f"{model}-{slots}-{seed}.json")
+    one = build("linksets-tuned", load([path.parent]), preset="full", models="gmt")
+    assert [row[0] for row in one.rows] == ["gmt", "Greedy solver"]
     table = build("linksets-tuned", load([path.parent]), preset="full")
     # Neither module is shown at what is best on test; what lse was found to need is not run, and vn was not searched.
     assert [(row[0], row[1], *row[5:]) for row in table.rows] == [

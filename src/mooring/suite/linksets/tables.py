@@ -32,13 +32,7 @@ PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 @table("linksets", task=TASK)
 def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
     """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
-    groups = group(_runs(records, preset))
-    there = list(dict.fromkeys(item.model for item in groups))
-    wanted = there if models == "all" else models.split(",")
-    unknown = [name for name in wanted if name not in there]
-    if unknown:
-        raise ValueError(f"table 'linksets': no run of '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
-    groups = [item for item in groups if item.model in wanted]
+    groups = _of("linksets", group(_runs(records, preset)), models)
     if not groups:
         return None
     fields = [name for name in FIELDS if name == "test/f1" or any(has_score(item, name) for item in groups)]
@@ -58,12 +52,12 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
 
 
 @table("linksets-tuned", task=TASK)
-def tuned(records: Records, preset: str) -> Rows | None:
-    """Every module at the setting that one search found for it, best first, and how much the setting matters to it."""
+def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
+    """Each module at the setting that one search found for it, best first, and how much the setting matters to it."""
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
-    groups = [item for item in chosen(records, preset) if item.model in tried]
+    groups = _of("linksets-tuned", [item for item in chosen(records, preset) if item.model in tried], models)
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
@@ -108,6 +102,16 @@ def chosen(records: Records, preset: str) -> list[Group]:
         if item.model not in best or _varied(best[item.model]) == _varied(item.first):
             found[item.model] = item
     return list(found.values())
+
+
+def _of(who: str, groups: list[Group], models: str) -> list[Group]:
+    """Those of all memories, or of some."""
+    there = list(dict.fromkeys(item.model for item in groups))
+    wanted = there if models == "all" else models.split(",")
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise ValueError(f"table '{who}': no run of '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+    return [item for item in groups if item.model in wanted]
 
 
 def _validated(item: Group) -> float:
