@@ -10,8 +10,17 @@ SIZES = (10, 50, 100, 150, 200)
 MODELS = {"gcn": {}, "gin": {}, "gat": {}, "gcn+vn-sum": {"memory_blocks": 3}, "gcn+anchored": {}}
 
 
+# What ten times the updates give the convolutions at the smallest size.
+LONGER = {"num_identifiers": 10, "epochs": 200}
+
+
 def requests(seeds: list[int]) -> list[RunRequest]:
-    return [
+    longer = [
+        RunRequest("two-radius-original", model, seed, "sweep", LONGER, RESULTS)
+        for seed in seeds
+        for model in ("gcn", "gin", "gat")
+    ]
+    return longer + [
         RunRequest("two-radius-original", model, seed, "sweep", {**extra, "num_identifiers": size}, RESULTS)
         for seed in seeds
         for size in SIZES
