@@ -213,8 +213,9 @@ def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
     """The solver's row; its sets are feasible as they are."""
     cells = []
     for name in fields:
-        reference = ("greedy/f1" if name.startswith("test") else "greedy/larger_f1") if name.endswith("f1") else ""
-        found = groups[0].has("metrics", "final", reference)
+        split, _, score = name.partition("/")
+        reference = {"test": "greedy/f1", "larger": "greedy/larger_f1"}[split]
+        found = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
         cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if found else ABSENT)
     return ("Greedy solver", *cells, ABSENT, ABSENT)
 
