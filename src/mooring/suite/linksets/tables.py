@@ -80,7 +80,7 @@ def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
         Column("Module", left=True),
         *(Column(*FIELDS[name]) for name in MAIN),
         Column("F1", group=f"minus {REFERENCE}"),
-        *(Column(name, group="validation F1 in the search") for name in ("best", "worst")),
+        *(Column(name, group="search") for name in ("Best", "Worst")),
         Column("Settings"),
         Column("Seeds"),
     )
