@@ -3,8 +3,9 @@
 No cap on parameters, hidden layers of at least 128, decoders that are not separable, and every update: a run ends early
 only when it is solved. The rate of each point is chosen at a development seed, by validation.
 
-``python experiments/wide_vn.py --sizes 6 --updates 1``; ``--updates 10`` trains ten times as long. The preset ``width``
-of the same task, with equal parameters, is what ``--equal`` runs: one seed, both rates, three widths.
+``python experiments/wide_vn.py --sizes 6``; ``--updates 10`` trains ten times as long, at the rate that the preset's own
+updates chose. The preset ``width`` of the same task, with equal parameters, is what ``--equal`` runs: one seed, both
+rates, three widths.
 """
 
 from __future__ import annotations
@@ -71,12 +72,15 @@ def command(
     run_many(asked, workers)
     own: Any = get_experiment(TASK).presets["wide"]
     for size in [] if equal_parameters else numbers:
-        point = {"num_identifiers": size, "slots": size} | ({} if updates == 1 else {"epochs": updates * own.epochs})
+        point: dict[str, Any] = {"num_identifiers": size, "slots": size}
+        length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * own.epochs}
         for model in models.split(","):
             tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RESULTS) for rate in RATES]
             run_many(tried, workers)
             best = at_rate(RATES[tried.index(max(tried, key=both))])
-            rest = [RunRequest(TASK, model, seed, "wide", point | best, RESULTS) for seed in parse_seeds(seeds)]
+            rest = [
+                RunRequest(TASK, model, seed, "wide", point | length | best, RESULTS) for seed in parse_seeds(seeds)
+            ]
             run_many(rest, workers)
             asked += tried + rest
     print(tables_text([resolve(request).record_path for request in asked]))

@@ -235,3 +235,11 @@ def test_wide_states_are_drawn_over_their_updates_and_stay_where_they_were_solve
     assert slots[1] == [37.5, 75.0, *[100.0] * 38]
     assert wide[1] == pytest.approx([30.0] * 40)
     assert draw("wide-states", Records(())) is None
+
+
+def test_wide_states_are_drawn_by_their_parameters_at_the_budget_that_all_had(wide_runs: Records) -> None:
+    (panel,) = drawn("wide-parameters", wide_runs)
+    thousands = wide_runs[0].whole("parameters", "memory") / 1000
+    assert sorted(lines(panel)) == [([thousands], [pytest.approx(30.0)]), ([thousands], [100.0])]
+    assert [text.get_text() for text in panel.axes[0].texts[:2]] == ["6", "6"]
+    assert draw("wide-parameters", Records(())) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, log2
 from statistics import fmean, linear_regression
 
 from mooring.suite.records import Record, Records
@@ -40,6 +40,7 @@ def wide_states(records: Records, preset: str) -> Rows | None:
                 f"{point.updates:,}",
                 title(run.model, run),
                 f"{run.whole('parameters', 'memory') / 1000:.0f}",
+                f"{label_bits(run):.3f}",
                 *(percent(point.group.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
                 f"{len(solved)} of {len(runs)}",
                 f"{sum(first) / len(first):,.0f}" if first else ABSENT,
@@ -53,6 +54,7 @@ def wide_states(records: Records, preset: str) -> Rows | None:
         Column("Updates, at most"),
         Column("Memory", left=True),
         Column("Parameters, k"),
+        Column("Bound, bits"),
         *(Column(name) for name in ("Label", "Count", "Both")),
         Column("Solved"),
         Column("after updates"),
@@ -61,6 +63,15 @@ def wide_states(records: Records, preset: str) -> Rows | None:
         Column("Seeds"),
     )
     return Rows(columns, rows, interval=interval([point.group for point in points]))
+
+
+def label_bits(run: Record) -> float:
+    """Bits that each number of the memory must hold, at least, so that independent labels can be told apart.
+
+    Paper: ``app:capacity``, ``thm:lower`` for labels that are drawn with repetition: ``n log2 n`` bits in all.
+    """
+    identifiers = run.count("num_identifiers")
+    return identifiers * log2(identifiers) / (run.count("slots") * run.count("channels"))
 
 
 @dataclass(frozen=True)

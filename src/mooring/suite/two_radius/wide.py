@@ -1,4 +1,4 @@
-"""Figures of one wide state against many slots, by width and over the updates."""
+"""Figures of one wide state against many slots: by width, by parameters and over the updates."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.drawing import colours, curve, end_labels, figure, panel
+from mooring.suite.report.drawing import SMALL, colours, curve, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, estimate, group, rank, short
-from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, wide_points
+from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, WidePoint, wide_points
 
 # The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
@@ -42,6 +42,38 @@ def by_updates(records: Records) -> list[Figure]:
         end_labels(axes, labels)
         panels.append(figure)
     return panels
+
+
+@figure("wide-parameters", task=LEADERBOARD)
+def by_parameters(records: Records) -> list[Figure]:
+    """Both against the parameters of the memory, mean over seeds: one line per memory, from few identifiers to many."""
+    points = wide_points(records)
+    if not points:
+        return []
+    # Wherever there are several budgets, the shortest: it is the one that all memories had.
+    least = min(point.updates for point in points)
+    lines: dict[str, list[WidePoint]] = {}
+    for point in points:
+        if point.updates == least:
+            lines.setdefault(point.group.model, []).append(point)
+    inks = colours(lines)
+    figure, axes = panel(f"{least:,} updates", "parameters of the memory, thousands", "Both (%)", (3.9, 2.9))
+    labels = []
+    for model in sorted(lines, key=rank):
+        thousands = [point.group.first.whole("parameters", "memory") / 1000 for point in lines[model]]
+        heights = [100 * point.group.estimate("metrics", "best", "both").mean for point in lines[model]]
+        name = short(model, lines[model][0].group.first)
+        curve(axes, thousands, heights, name, inks[model], "-o", ms=3.5)
+        for point, x, y in zip(lines[model], thousands, heights, strict=True):
+            axes.annotate(
+                str(point.identifiers), (x, y), (0, 4), textcoords="offset points", ha="center", fontsize=SMALL
+            )
+        labels.append((heights[-1], name, inks[model]))
+    axes.set_xscale("log")
+    axes.set_ylim(-2, 110)
+    log_ticks(axes.xaxis, *axes.get_xlim())
+    end_labels(axes, labels)
+    return [figure]
 
 
 def _learning(axes: Axes, item: Group, updates: int, ink: str) -> tuple[float, str, str]:
