@@ -99,6 +99,25 @@ def test_values_of_nodes_are_told_and_features_are_not() -> None:
     assert facts == {"role": [0, 1, 2, 1, 0]}
 
 
+def test_values_that_are_no_numbers_are_told_in_letters(tmp_path: Path) -> None:
+    y = torch.tensor([0.5, float("nan"), float("inf"), 1.0, 2.0])
+    page = look(SlotVirtualNode(CHANNELS, SLOTS, HEADS), ring(5, y=y, phase=torch.randn(5, dtype=torch.complex64)))
+    assert data_of(page)["graphs"][0]["facts"] == {"y": [0.5, "nan", "inf", 1.0, 2.0]}
+    page.save(tmp_path / "page.html")
+
+
+def test_empty_graphs_at_the_end_hold_nothing_that_is_known() -> None:
+    """A model that is given graph ids alone does not know of them."""
+    memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS)
+    nothing = Data(x=torch.empty(0, CHANNELS), edge_index=torch.empty(2, 0, dtype=torch.long))
+    unknown = [[None] * HEADS] * SLOTS
+    for graphs in ([ring(3), nothing], [ring(3), ring(4), nothing]):
+        page = look(memory, Batch.from_data_list(graphs), call=lambda model, data: model(data.x, data.batch))
+        *full, empty = data_of(page)["calls"][0]["graphs"]
+        assert empty["log_mass"] == empty["anchor"] == empty["content"] == unknown
+        assert all(one["log_mass"][0][0] is not None for one in full)
+
+
 def test_arguments_are_filled_in_by_name_or_by_a_call_of_ones_own() -> None:
     class Own(nn.Module):
         def __init__(self) -> None:

@@ -235,6 +235,10 @@ def test_every_parameter_is_trained() -> None:
     [
         ({"memory_after": [3]}, ValueError, "different numbers from 0 to 2"),
         ({"memory_after": [1, 1]}, ValueError, "different numbers from 0 to 2"),
+        ({"memory_after": [False, True, True]}, ValueError, "different numbers from 0 to 2"),
+        ({"memory_after": torch.tensor([1])}, ValueError, "different numbers from 0 to 2"),
+        ({"memory_after": 2}, ValueError, "memory_after is 2 but different numbers"),
+        ({"typical_size": -3.0, "readout": None, "log_size": "nodes"}, ValueError, "typical_size"),
         ({"memory": "anchored"}, TypeError, r"partial\(SlotVirtualNode"),
         ({"log_size": "all"}, ValueError, "'nodes', 'head' or None"),
         ({"log_size": "head", "readout": None}, ValueError, "needs a readout"),

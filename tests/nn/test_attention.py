@@ -130,3 +130,19 @@ def test_write_weights_leave_room_for_the_nodes_of_other_processes(index: torch.
     here = module.write(x, index).log_mass - found.state.log_mass
     ids = torch.zeros(7, dtype=torch.long) if index is None else index
     assert_close(torch.zeros_like(here).index_add(0, ids, found.write_weights), here.exp())
+
+
+def test_weights_under_autocast_are_those_that_were_used() -> None:
+    """Scores in bfloat16 would be off by a percent, and their exponentials would not sum to one."""
+    memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS, temperature=0.1).eval()
+    x, index = BATCH.randn(BATCH.num_nodes, CHANNELS).float(), BATCH.index()
+    query, key = (3 * torch.randn(SLOTS, HEADS, 4)).bfloat16(), (3 * torch.randn(BATCH.num_nodes, HEADS, 4)).bfloat16()
+    state = ops.write(query, key, key, index, num_graphs=4)
+    shares = ops.write_weights(state, query, key, index, alone=False)
+    assert shares.dtype == torch.float32
+    summed = torch.zeros(4, SLOTS, HEADS).index_add(0, index, shares)
+    assert_close(summed[index], torch.ones_like(shares))
+    with torch.autocast("cpu", torch.bfloat16):
+        _, inside = memory(x, index, num_graphs=4, return_state=True)
+    assert inside.read_weights.dtype == torch.float32
+    assert_close(inside.read_weights.sum(dim=1), torch.ones(BATCH.num_nodes, HEADS))

@@ -196,6 +196,7 @@ WRONG: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"targets": {"user": torch.ones(2)}}, TypeError, "type 'user': targets has dtype float32"),
     ({"log_weight": {"user": torch.zeros(2, 5)}}, ValueError, "type 'user': log_weight has shape (2, 5)"),
     ({"log_weight": {"user": torch.full((2,), float("nan"))}}, ValueError, "log_weight is nan at node 0"),
+    ({"batch_dict": torch.zeros(2).long()}, TypeError, "batch_dict is a torch.Tensor but a dictionary by node type"),
     ({"memory": torch.zeros(1, SLOTS, CHANNELS)}, TypeError, "memory is a torch.Tensor but a SlotMemory"),
     ({"ptr_dict": {"user": torch.tensor([0, 1, 2])}, "num_graphs": 1}, ValueError, "num_graphs is 1 but 'user' has 2"),
 ]

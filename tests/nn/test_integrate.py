@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from mooring.nn import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, SlotVirtualNode
 from mooring.nn.integrate import modulate
+from mooring.ops.backend import SMALL_FILM
 from support import assert_close
 
 from modules import CHANNELS, HEADS, SLOTS, slots  # isort: skip
@@ -190,3 +191,15 @@ def test_the_default_start_is_the_papers_deviation(kind: str, spread: float) -> 
 def test_the_default_gain_of_the_residual_is_a_tenth() -> None:
     for add in (ResidualAdd(CHANNELS), SlotVirtualNode(CHANNELS, SLOTS, HEADS, integrate="residual").integrate):
         assert torch.equal(add.gain.detach(), torch.full((CHANNELS,), 0.1))
+
+
+@pytest.mark.parametrize("name", ["lin_node", "lin_film"])
+@pytest.mark.parametrize("nodes", [NODES, SMALL_FILM // CHANNELS + 1], ids=["few nodes", "many nodes"])
+def test_a_map_without_a_bias_works_whatever_the_size(name: str, nodes: int) -> None:
+    film = SlotFiLM(CHANNELS, HIDDEN, init_std=0.5)
+    zero = getattr(film, name)
+    nn.init.zeros_(zero.bias)
+    x, context, memory = torch.randn(nodes, CHANNELS), torch.randn(nodes, HIDDEN), torch.zeros(1, SLOTS, CHANNELS)
+    expected = film(x, context, memory)
+    zero.bias = None
+    assert_close(film(x, context, memory), expected)

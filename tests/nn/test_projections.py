@@ -136,6 +136,41 @@ def test_hooks_fire_whatever_the_batch(batch: Ragged) -> None:
 
 
 @EACH
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query"])
+def test_a_hook_on_one_projection_changes_nothing(where: str, heads: int, batch: Ragged) -> None:
+    """With one head a projected key is as wide as a node, and must not be taken for it."""
+    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=heads, init_std=0.5).double()
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    expected, state = memory(x, index), memory.write(x, index)
+    memory.get_submodule(where).register_forward_hook(lambda *_: None)
+    assert_close(memory(x, index), expected)
+    assert_close(memory.write(x, index).content, state.content)
+
+
+class Doubled(Tensor):
+    """A weight with arithmetic of its own, as quantisers put in the place of a plain one."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        out = super().__torch_function__(func, types, args, kwargs)
+        return 2 * out.as_subclass(Tensor) if func is nn.functional.linear else out
+
+
+@EACH
+@pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query", "read.lin_value"])
+def test_a_weight_with_arithmetic_of_its_own_is_called(where: str, batch: Ragged) -> None:
+    doubled, own = module(), module()
+    own.load_state_dict(doubled.state_dict())
+    weight = own.get_submodule(where).weight
+    own.get_submodule(where).weight = nn.Parameter(weight.detach().as_subclass(Doubled), requires_grad=False)
+    with torch.no_grad():
+        doubled.get_submodule(where).weight.mul_(2)
+    x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
+    assert_close(own(x, index).as_subclass(Tensor), doubled(x, index))
+
+
+@EACH
 def test_parametrised_weights(batch: Ragged) -> None:
     memory = module()
     x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()

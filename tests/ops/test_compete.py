@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import reference
-from support import assert_same
+from support import assert_close, assert_same
 
 NODES, GRAPHS, SLOTS, HEADS, DIM = 11, 4, 3, 2, 5
 
@@ -77,3 +77,16 @@ def test_the_weights_of_competing_slots_give_their_content(index: Tensor | None)
     ids = torch.zeros(NODES, dtype=torch.long) if index is None else index
     parts = torch.einsum("nmh,nhd->nmhd", weights, value)
     torch.testing.assert_close(torch.zeros_like(state.content).index_add(0, ids, parts), state.content)
+
+
+def test_own_queries_may_have_more_graphs_than_the_nodes() -> None:
+    generator = torch.Generator().manual_seed(1)
+    index = torch.randint(GRAPHS - 1, (NODES,), generator=generator)
+    query = torch.randn(GRAPHS, SLOTS, HEADS, DIM, generator=generator, dtype=torch.float64)
+    key = torch.randn(NODES, HEADS, DIM, generator=generator, dtype=torch.float64)
+    null = torch.zeros(HEADS, dtype=torch.float64)
+    assert_close(ops.compete(query, key, index, null_logit=null), by_definition(query, key, null, index))
+    state = ops.write(query, key, key, index, num_graphs=GRAPHS, null_logit=null)
+    weights = ops.write_weights(state, query, key, index, null_logit=null)
+    summed = torch.zeros(GRAPHS, SLOTS, HEADS, dtype=torch.float64).index_add(0, index, weights)
+    assert_close(summed[index], torch.ones_like(weights))

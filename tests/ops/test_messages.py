@@ -144,6 +144,20 @@ def test_a_switch_may_be_kept_and_entered_again() -> None:
             ops.plan(torch.tensor([0, 5]), num_graphs=2)
 
 
+def test_a_switch_that_is_entered_late_ends_with_what_it_found() -> None:
+    plain = ops.use_backend("plain")
+    ops.use_backend("tiles")
+    try:
+        with plain:
+            assert ops.current_backend() == "plain"
+        assert ops.current_backend() == "tiles"
+        with plain, plain:
+            assert ops.current_backend() == "plain"
+        assert ops.current_backend() == "tiles"
+    finally:
+        ops.use_backend(None)
+
+
 def test_ids_below_zero_are_not_cured_by_more_graphs() -> None:
     with pytest.raises(ValueError, match=r"ids from -1 to 1 but num_graphs=2\. Number the graphs from 0\.$"):
         ops.plan(torch.tensor([-1, 0, 1]), num_graphs=2)

@@ -42,3 +42,10 @@ def test_chunks_with_graph_ids_need_their_number() -> None:
         "write_stream: chunks have an index but num_graphs is missing. "
         "Pass num_graphs: a chunk need not see the last graph."
     )
+
+
+def test_chunks_with_plans_need_no_number() -> None:
+    batch = Ragged((3, 5), True, seed=1)
+    query, key, value = write_inputs(batch, "own heads")
+    plan = ops.plan(batch.index(), num_graphs=2)
+    assert_close(write_stream(query, [(key, value, plan)]).content, ops.write(query, key, value, plan).content)

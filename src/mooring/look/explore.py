@@ -60,8 +60,8 @@ def look(
     model = getattr(model, "_orig_mod", model)  # a compiled model keeps the one that hooks work on
     if not isinstance(model, nn.Module):
         raise TypeError(f"look: model is {type(model).__name__}, expected an nn.Module.")
-    if not 1 <= max_nodes <= MOST_NODES:
-        raise ValueError(f"look: max_nodes is {max_nodes}, expected 1 to {MOST_NODES:,}.")
+    if type(max_nodes) is not int or not 1 <= max_nodes <= MOST_NODES:
+        raise ValueError(f"look: max_nodes is {max_nodes}, expected a whole number from 1 to {MOST_NODES:,}.")
     if not memories(model):
         raise NoMemory(
             f"look: {type(model).__name__} has no memory inside. Pass a SlotVirtualNode, a module of mooring.zoo, or a "
@@ -83,9 +83,8 @@ def look(
 def _chosen(graphs: Sequence[int] | None, count: int) -> list[int]:
     if graphs is None:
         return list(range(min(count, MAX_GRAPHS)))
-    wrong = [graph for graph in graphs if not 0 <= graph < count]
-    if wrong or not graphs:
-        raise ValueError(f"look: graphs is {list(graphs)}, expected some of 0 to {count - 1}.")
+    if not isinstance(graphs, Sequence) or not graphs or any(not 0 <= graph < count for graph in graphs):
+        raise ValueError(f"look: graphs is {graphs}, expected some of 0 to {count - 1}, as a list.")
     return list(graphs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -160,9 +161,17 @@ def _facts(data: Any, nodes: Tensor, count: int) -> dict[str, list[Any]]:
     for name, value in data.to_dict().items():
         if name in STRUCTURE or not isinstance(value, Tensor) or tuple(value.shape) not in ((count,), (count, 1)):
             continue
-        values = value.detach().cpu().reshape(count)[nodes]
-        found[name] = [round(one, 4) if isinstance(one, float) else one for one in values.tolist()]
+        if value.is_complex():
+            continue
+        found[name] = [_fact(one) for one in value.detach().cpu().reshape(count)[nodes].tolist()]
     return dict(list(found.items())[:MOST_FACTS])
+
+
+def _fact(value: float) -> float | str:
+    """To four digits; in letters what is no number, which JSON does not know."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 4) if math.isfinite(value) else str(value)
 
 
 def _flat(data: HeteroData) -> Data:

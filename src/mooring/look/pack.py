@@ -66,14 +66,21 @@ def _heads(memory: SlotMemory) -> int:
 
 def _inside(memory: SlotMemory, one: Drawn, graph: int, first: int) -> dict[str, Any]:
     """What one graph's slots hold, and its nodes' weights; values per slot come as ``[slots][heads]``."""
-    # A memory that was called without graph ids is one for all of them.
-    row, reference = (graph, first) if memory.slots.size(0) > 1 else (0, 0)
-    slots = memory.slots[row].float()
+    rows = memory.slots.size(0)
     own_state = memory.state.log_mass.size(1) == memory.slots.size(1)
+    weights = {"write": _weights(memory.write_weights, one.nodes), "read": _weights(memory.read_weights, one.nodes)}
+    if one.total == 0 and graph >= rows:
+        # A model that is given graph ids alone does not know of empty graphs at the end.
+        unknown: list[list[float | None]] = [[None] * _heads(memory)] * memory.slots.size(1)
+        held = dict.fromkeys(("log_mass", "content", "moved"), unknown if own_state else None)
+        anchor = None if memory.anchor_weight is None else unknown
+        return {**weights, **held, "anchor": anchor, "slot": [row[:1] for row in unknown]}
+    # A memory that was called without graph ids is one for all of them.
+    row, reference = (graph, min(first, rows - 1)) if rows > 1 else (0, 0)
+    slots = memory.slots[row].float()
     content = memory.state.content.float()
     return {
-        "write": _weights(memory.write_weights, one.nodes),
-        "read": _weights(memory.read_weights, one.nodes),
+        **weights,
         "log_mass": _rows(memory.state.log_mass[row]) if own_state else None,
         "anchor": None if memory.anchor_weight is None else _rows(memory.anchor_weight[row]),
         "content": _rows(content[row].norm(dim=-1)) if own_state else None,

@@ -15,7 +15,7 @@ from mooring.models.encoders import PositionEncoder
 from mooring.models.layers import Conv, Layer, Norm
 from mooring.models.readout import Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
-from mooring.nn.checks import check_choice, check_nodes, check_plan, check_share
+from mooring.nn.checks import check_choice, check_nodes, check_plan, check_positive, check_share
 from mooring.ops import Plan
 from mooring.ops.checks import check_count, described
 
@@ -89,6 +89,7 @@ class GNN(nn.Module):
         for name, count in (("channels", channels), ("out_channels", out_channels), ("layers", layers)):
             check_count(who, name, count)
         check_share(who, "dropout", dropout)
+        check_positive(who, "typical_size", typical_size)
         if log_size is not None:
             check_choice(who, "log_size", log_size, get_args(LogSize), "None")
         if log_size == "head" and readout is None:
@@ -197,12 +198,14 @@ def _encoder(who: str, name: str, encoder: int | nn.Module, channels: int) -> nn
 def _places(who: str, memory_after: Iterable[int] | None, layers: int) -> list[int]:
     if memory_after is None:
         return list(range(max(layers - 1, 1)))
-    places = list(memory_after)
-    wrong = [place for place in places if not 0 <= place < layers]
-    if wrong or len(set(places)) < len(places):
+    places = list(memory_after) if isinstance(memory_after, Iterable) else [memory_after]
+    # A mask of booleans would pass for zeros and ones.
+    whole = isinstance(memory_after, Iterable) and all(type(place) is int for place in places)
+    if not whole or any(not 0 <= place < layers for place in places) or len(set(places)) < len(places):
+        got = places if isinstance(memory_after, Iterable) else memory_after
         raise ValueError(
-            f"{who}: memory_after is {places} but different numbers from 0 to {layers - 1} were expected, as there are "
-            f"{layers} layers."
+            f"{who}: memory_after is {got} but different numbers from 0 to {layers - 1} were expected, as there are "
+            f"{layers} layers. Pass e.g. [{layers - 1}]."
         )
     return sorted(places)
 

@@ -174,6 +174,8 @@ def check_address(who: str, address: Tensor | None, x: Tensor, address_channels:
     check_width(who, "address", address, "address_channels", address_channels)
     checks.check_rows(who, "address", address, x.size(0), "x")
     checks.check_device(who, x=x, address=address)
+    if address.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{who}: address has dtype {address.dtype} but x has {x.dtype}. Pass address.to(x.dtype).")
 
 
 def _check_real(who: str, name: str, value: Any) -> None:

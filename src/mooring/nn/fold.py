@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -31,12 +31,16 @@ def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_grap
 def is_plain(*projections: nn.Module, bias: bool = False) -> bool:
     """Whether these are linear maps and nothing else: only their weights matter, and they need not be called.
 
-    An adapter, a hook, a parametrisation, a quantised layer or a ``forward`` of an instance does something when it is
-    called, so it must be. A bias cannot be folded either; ``bias`` says that the caller knows what to do with it.
+    An adapter, a hook of its own, a parametrisation, a quantised layer or weight, or a ``forward`` of an instance does
+    something when it is called, so it must be. (Hooks on all modules at once see only what is called.) A bias cannot be
+    folded either; ``bias`` says that the caller knows what to do with it.
     """
     return all(_is_plain(one) and (bias or one.bias is None) for one in projections)
 
 
 def _is_plain(one: nn.Module) -> bool:
     hooked = any(getattr(one, name) for name in _HOOKS)
-    return type(one) is nn.Linear and not hooked and "forward" not in one.__dict__
+    if type(one) is not nn.Linear or hooked or "forward" in one.__dict__:
+        return False
+    # Quantisers keep the layer and put a tensor with arithmetic of its own in the place of its weight.
+    return type(one.weight) in (Tensor, nn.Parameter)

@@ -19,7 +19,7 @@ from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count, check_ids, check_index, check_log_weight, checks_values
+from mooring.ops.checks import check_count, check_ids, check_index, check_log_weight, checks_values, described
 from mooring.ops.plan import make_plan
 from mooring.ops.state import nothing_as_zero
 
@@ -156,7 +156,14 @@ class HeteroSlotVirtualNode(nn.Module):
         if not torch.compiler.is_compiling():
             self._share()
         given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
-        given = {name: one or {} for name, one in {**given, "targets": targets, "log_weight": log_weight}.items()}
+        given |= {"targets": targets, "log_weight": log_weight}
+        for name, one in {"x_dict": x_dict, **given}.items():
+            if not (isinstance(one, Mapping) or (one is None and name != "x_dict")):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} is {described(one)} but a dictionary by node type was expected. "
+                    "Pass {type: tensor}."
+                )
+        given = {name: one or {} for name, one in given.items()}
         self._check(x_dict, given)
         plans = self._plans(x_dict, given["batch_dict"], given["ptr_dict"], num_graphs)
         carried = None

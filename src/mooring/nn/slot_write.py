@@ -111,7 +111,7 @@ class SlotWrite(nn.Module):
         folded = self._folds_values(x.size(0), plan.num_graphs)
         if folded:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
-            value = key if key.size(-1) == self.channels and address is None else x.unsqueeze(1)
+            value = key if self.addresses is None and self._folds_keys() else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
         state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes, null_logit=self.null_logit)

@@ -16,7 +16,6 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from functools import cache
-from types import TracebackType
 from typing import Literal, Protocol, cast, get_args
 
 import torch
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from mooring.ops import plain, tiles
+from mooring.ops.checks import Switch
 from mooring.ops.plan import Plan
 
 Backend = Literal["tiles", "plain", "triton"]
@@ -38,10 +38,8 @@ SMALL_GRAPH, SMALL_BATCH = 64, 16_384
 # Slot-FiLM alone, 1,000 nodes 1.8 -> 1.4, 8,900: 13 -> 10; at width 128 and 20,000 nodes 54 -> 74.
 SMALL_FILM = 1 << 20
 
-_forced: Backend | None = None
 
-
-class use_backend:
+class use_backend(Switch):
     """Compute every op with one back end: from here on, or inside a ``with`` block. None chooses by device and shape.
 
     >>> with use_backend("plain"):
@@ -52,25 +50,14 @@ class use_backend:
     """
 
     def __init__(self, name: Backend | None) -> None:
-        global _forced
         if name is not None and name not in get_args(Backend):
             raise ValueError(f"use_backend: got {name!r} but 'tiles', 'plain', 'triton' or None was expected.")
-        self._before, self._asked = _forced, name
-        _forced = name
-
-    def __enter__(self) -> None:
-        # Again, for one that is kept and entered more than once.
-        global _forced
-        _forced = self._asked
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        global _forced
-        _forced = self._before
+        super().__init__(name)
 
 
 def current_backend() -> Backend | None:
     """The back end asked for by :class:`use_backend`; None where it is chosen."""
-    return _forced
+    return cast("Backend | None", use_backend.value)
 
 
 class Code(Protocol):
@@ -90,8 +77,9 @@ def of(plan: Plan, *tensors: Tensor | None) -> Code:
 
 def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     """The back end for these inputs; ``small`` says whether a CPU does better without tiles."""
-    if _forced is not None:
-        return _forced
+    forced = current_backend()
+    if forced is not None:
+        return forced
     given = [tensor for tensor in tensors if tensor is not None]
     if torch.compiler.is_exporting() or any(_is_transformed(tensor) for tensor in given):
         return "plain"

@@ -6,7 +6,7 @@ import operator
 import os
 from functools import cache
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -40,7 +40,32 @@ def _(index: Tensor) -> int:
     return cast(int, torch.library.get_ctx().new_dynamic_size())
 
 
-class checks:
+class Switch:
+    """A setting of the whole process: from where it is made on, or inside a ``with`` block, then as it was before.
+
+    Threads share it: blocks that overlap in several threads end in any order, and so may leave either setting behind.
+    """
+
+    value: ClassVar[Any] = None
+    _latest: ClassVar[Switch | None] = None
+
+    def __init__(self, asked: Any) -> None:
+        own = type(self)
+        self._asked, self._made_over = asked, own.value
+        self._found: list[Any] = []
+        own.value, own._latest = asked, self
+
+    def __enter__(self) -> None:
+        own = type(self)
+        # Entered where it is made, the block ends with what was before that; entered later, with what it finds there.
+        self._found.append(self._made_over if own._latest is self else own.value)
+        own.value, own._latest = self._asked, None
+
+    def __exit__(self, *_: object) -> None:
+        type(self).value = self._found.pop()
+
+
+class checks(Switch):
     """Turn checks of values on or off: from here on, or inside a ``with`` block.
 
     Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights: off, ids out of
@@ -51,23 +76,15 @@ class checks:
     False
     """
 
-    _on = True
+    value = True
 
     def __init__(self, on: bool) -> None:
-        self._before, self._asked = checks._on, on
-        checks._on = on
-
-    def __enter__(self) -> None:
-        # Again, for one that is kept and entered more than once.
-        checks._on = self._asked
-
-    def __exit__(self, *_: object) -> None:
-        checks._on = self._before
+        super().__init__(on)
 
 
 def checks_values() -> bool:
     """Whether values are checked: never in a traced graph, which must not branch on them."""
-    return checks._on and not torch.compiler.is_compiling()
+    return bool(checks.value) and not torch.compiler.is_compiling()
 
 
 def readable(tensor: Tensor) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
-from mooring.ops.state import full_precision
+from mooring.ops.state import full_precision, statistics_dtype
 
 
 def read(
@@ -76,14 +76,16 @@ def read_weights(
     index: Int[Tensor, " nodes"] | Plan | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
     """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside."""
-    query = query.expand(-1, key.size(-2), -1)
+    dtype = statistics_dtype(query.dtype)
+    query, key = query.expand(-1, key.size(-2), -1).to(dtype), key.to(dtype)
     index = index.batch if isinstance(index, Plan) else index
     # A traced graph may not know its number of graphs, and then must not ask.
     one = key.dim() == 4 and (index is None or (not torch.compiler.is_compiling() and key.size(0) == 1))
-    if one or key.dim() == 3:
-        return torch.einsum("nhd,mhd->nmh", query, key[0] if one else key).softmax(dim=1)
-    assert index is not None, "several graphs need an index"
-    return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
+    with full_precision(query.device):
+        if one or key.dim() == 3:
+            return torch.einsum("nhd,mhd->nmh", query, key[0] if one else key).softmax(dim=1)
+        assert index is not None, "several graphs need an index"
+        return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None) -> Plan:

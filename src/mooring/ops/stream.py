@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from mooring.ops.plan import Plan
 from mooring.ops.state import SlotState, merge
 from mooring.ops.write import write
 
@@ -17,7 +18,7 @@ class NodeChunk:
 
     key: Tensor
     value: Tensor
-    index: Tensor | None = None
+    index: Tensor | Plan | None = None
     log_weight: Tensor | None = None
 
 
@@ -48,7 +49,7 @@ def write_stream(
     state: SlotState | None = None
     for part in chunks:
         chunk = part if isinstance(part, NodeChunk) else NodeChunk(*part)
-        if chunk.index is not None and num_graphs is None:
+        if chunk.index is not None and num_graphs is None and not isinstance(chunk.index, Plan):
             raise ValueError(
                 "write_stream: chunks have an index but num_graphs is missing. "
                 "Pass num_graphs: a chunk need not see the last graph."

@@ -107,11 +107,13 @@ def write_weights(
     if null_logit is not None:
         bias = _plus(bias, compete(query, key, index, null_logit=null_logit))
     ids = index.batch if isinstance(index, Plan) else index
-    key = key.expand(-1, query.size(-2), -1)
-    if query.dim() == 4 and ids is not None:
-        scores = torch.einsum("nmhd,nhd->nmh", query.index_select(0, ids), key)
-    else:
-        scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
+    dtype = statistics_dtype(key.dtype)
+    query, key = query.to(dtype), key.expand(-1, query.size(-2), -1).to(dtype)
+    with full_precision(key.device):
+        if query.dim() == 4 and ids is not None:
+            scores = torch.einsum("nmhd,nhd->nmh", query.index_select(0, ids), key)
+        else:
+            scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
     if bias is not None:
         scores = scores + bias
     log_mass = nothing_as_zero(state.log_mass)
@@ -158,7 +160,11 @@ def compete(
     checks.check_rank("compete", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
     checks.check_rank("compete", "key", key, "nodes heads dim")
     check_null_logit("compete", null_logit, query.size(-2))
-    plan = make_plan("compete", index, num_nodes=key.size(0), name="index", of="key", device=key.device)
+    # The last graphs may be empty, which only queries of their own can tell.
+    graphs = query.size(0) if query.dim() == 4 and not isinstance(index, Plan) else None
+    plan = make_plan(
+        "compete", index, num_nodes=key.size(0), num_graphs=graphs, name="index", of="key", device=key.device
+    )
     slots, heads = query.shape[-3:-1]
     dtype = statistics_dtype(key.dtype)
     # Rows as in `write`: all slots and heads over a shared key, or the slots of each head over its own.

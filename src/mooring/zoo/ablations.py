@@ -165,7 +165,8 @@ class RegisterVirtualNode(SlotRival):
     the one place where they could act as anchors. The sink's value is zero, because sinks were found to carry almost
     none; the sink of a trained language model is its first token.
 
-    ``write_weights`` of the memory sum to less than one over the nodes of a graph: the tokens hold the rest.
+    ``write_weights`` of the memory sum to less than one over the nodes of a graph: the tokens hold the rest. Tokens are
+    written to graphs without nodes too, so with ``update_norm="batch"`` these count in the statistics of training.
     """
 
     holds_nodes_alone = False
