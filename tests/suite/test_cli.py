@@ -158,6 +158,8 @@ TYPOS: list[tuple[tuple[str, ...], int, str]] = [
     (("audit", "own_module:Silent"), 2, "returned NoneType"),
     (("audit", "zoo.lze"), 2, "unknown module 'lze'; did you mean 'lse'?"),
     (("audit", "zoo.none"), 2, "nothing to audit"),
+    (("audit", "zoo.vn", "--arg", "slotz=3"), 2, "unknown option 'slotz'; did you mean 'slots'?"),
+    (("audit", "zoo.vn", "--kind", "dense"), 2, "modules of the zoo are called as 'virtual_node'"),
     (("audit", "catalog"), 2, "is not of the form package.module:Name"),
     (("audit", "torch_geometric.nn:SumAggregation", "--channels", "0"), 2, "--channels"),
     (("audit", "torch_geometric.nn:SumAggregation", "--kind", "readout"), 2, "kind='readout' is unknown"),

@@ -235,7 +235,7 @@ def test_the_command_of_the_audit_chapter_makes_the_chapter(tmp_path: Path, monk
     (chapter,) = (chapter for chapter in chapters() if chapter.name == "audit")
     few = catalogue.zoo_entries(["vn"])
     usual = catalogue.cards
-    monkeypatch.setattr(catalogue, "cards", lambda seed, chosen=None: usual(seed, chosen=few))
+    monkeypatch.setattr(catalogue, "cards", lambda seed, chosen=None, **_: usual(seed, chosen=few))
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli.app, shlex.split(chapter.command)[1:], catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -24,6 +24,8 @@ from torch_geometric.data import Data
 
 def graph():
     return Data(x=torch.ones(5, 16), edge_index=torch.tensor([[0, 1], [1, 2]]))
+
+made = graph()
 """
 
 OWN_TASK = """
@@ -91,13 +93,16 @@ def test_a_module_by_name_with_data_from_a_file_or_a_function(
     torch.save([graph, graph], tmp_path / "graph.pt")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for data, target in (("graph.pt", "mooring.nn:SlotVirtualNode"), ("own_look_data:graph", "zoo.anchored")):
+    named = ("own_look_data:graph", "own_look_data:made")
+    for data, target in (("graph.pt", "mooring.nn:SlotVirtualNode"), *((name, "zoo.anchored") for name in named)):
         monkeypatch.setattr(sys, "argv", ["mooring", "look", target, "--data", data, "--arg", "slots=3"])
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert not end.value.code
         assert "page: look.html" in capsys.readouterr().out
-    assert "zoo.anchored" in (tmp_path / "look.html").read_text(encoding="utf-8")
+    text = (tmp_path / "look.html").read_text(encoding="utf-8")
+    assert "zoo.anchored" in text
+    assert "(3 slots)" in text
 
 
 @pytest.mark.parametrize(

@@ -146,10 +146,24 @@ def entries() -> tuple[Entry, ...]:
     )
 
 
-def zoo_entries(names: Iterable[str] = ()) -> tuple[Entry, ...]:
-    """Return modules of the zoo as entries, by default all but ``none``, which has nothing to audit."""
+def zoo_entries(
+    names: Iterable[str] = (), channels: int = CHANNELS, options: Mapping[str, Any] | None = None
+) -> tuple[Entry, ...]:
+    """Return modules of the zoo as entries, by default all but ``none``, which has nothing to audit.
+
+    Args:
+        names: as in :func:`mooring.zoo.build`.
+        channels: width of the node features.
+        options: further fields of :class:`mooring.zoo.MemorySpec`.
+    """
     found = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
-    spec = zoo.MemorySpec(channels=CHANNELS, slots=SLOTS, heads=HEADS)
+    known = [item.name for item in fields(zoo.MemoryOptions)]
+    for name in options or {}:
+        if name not in known:
+            raise ValueError(
+                f"zoo: unknown option {name!r}; {suggest(name, known, 'there are ' + ', '.join(known) + '.')}"
+            )
+    spec = zoo.MemorySpec(**{"slots": SLOTS, "heads": HEADS, **(options or {})}, channels=channels)
     return tuple(
         Entry(
             ZOO + item.name,
@@ -168,10 +182,12 @@ def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
         return entry.build()
 
 
-def cards(seed: int = 0, trials: int = 12, chosen: Iterable[Entry] | None = None) -> Iterator[Card]:
-    """Audit the chosen entries, or the whole catalogue, one card at a time."""
+def cards(
+    seed: int = 0, trials: int = 12, chosen: Iterable[Entry] | None = None, channels: int = CHANNELS
+) -> Iterator[Card]:
+    """Audit the chosen entries, built for ``channels``, or the whole catalogue, one card at a time."""
     for entry in entries() if chosen is None else chosen:
-        yield audit(build(entry, seed), entry.kind, channels=CHANNELS, seed=seed, trials=trials, name=entry.name)
+        yield audit(build(entry, seed), entry.kind, channels=channels, seed=seed, trials=trials, name=entry.name)
 
 
 def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:

@@ -109,10 +109,13 @@ def audit(
     if out is not None:
         require_file(out)
     if target.startswith(catalogue.ZOO):
-        chosen = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)])
+        options = auditing.parse_arguments(arg or [])
+        chosen = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)], channels, options)
         if not chosen:
             fail(f"audit: {target} is the absence of a module, so there is nothing to audit.", 2)
-        (card,) = catalogue.cards(seed, chosen=chosen)
+        if kind not in (None, chosen[0].kind):
+            fail(f"audit: --kind is {kind!r} but modules of the zoo are called as {chosen[0].kind!r}. Leave it out.", 2)
+        (card,) = catalogue.cards(seed, chosen=chosen, channels=channels)
     else:
         module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
         card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)

@@ -192,7 +192,8 @@ def _found(source: str) -> Any:
     if ":" not in source:
         raise ValueError(f"look: --data {source!r} is neither a file nor of the form package.module:Name.")
     found = import_object(source, "look")
-    if not callable(found):
+    # PyG's data can be called, and gives its tensors then.
+    if isinstance(found, (Data, HeteroData)) or not callable(found):
         return found
     try:
         signature(found).bind()
@@ -209,7 +210,7 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
     from mooring.audit import catalogue
 
     if target.startswith(catalogue.ZOO):
-        entries = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)])
+        entries = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)], channels, arguments)
         target = f"{target} is the absence of a module"
         module: Any = entries[0].build() if entries else None
     elif ":" in target:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.records import LATER, load
+from mooring.suite.records import LATER, RecordError, load
 from mooring.suite.report.groups import group, rank, usual_groups
 from mooring.suite.train import get_experiment
 from mooring.suite.train.config import defaults, leaves
@@ -88,6 +88,23 @@ def test_an_option_that_only_newer_records_have_does_not_join_them_with_the_olde
         path = save(make_run("vn", seed, 1, 1, 1, config=config), f"vn-{seed}.json")
     found = {item.variant: item.seeds for item in group(load([path.parent]).runs("two-radius", "paper"))}
     assert found == {"": (0, 1), "update norm batch": (2,)}
+
+
+def test_runs_of_several_devices_are_a_row_of_their_own(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for seed, devices in ((0, 1), (1, 1), (0, 4)):
+        save(make_run("vn", seed, 0.1, 0.2, 0.02, config=USUAL) | {"devices": devices}, f"{seed}-{devices}.json")
+    groups = group(load([tmp_path / "records"]).runs("two-radius"))
+    assert [(item.title, item.seeds) for item in groups] == [("VN", (0, 1)), ("VN (devices 4)", (0,))]
+
+
+def test_a_seed_is_not_counted_twice(save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path) -> None:
+    """One of the two lacks an option that is no default of older records, so they are not known to be one run."""
+    save(make_run("vn", 0, 0.1, 0.2, 0.02, config=USUAL | {"waves": 3}), "one.json")
+    save(make_run("vn", 0, 0.1, 0.2, 0.02, config=USUAL), "two.json")
+    with pytest.raises(RecordError, match=r"two\.json: seed 0 of 'vn' is in .*one\.json too\. Delete one"):
+        group(load([tmp_path / "records"]).runs("two-radius"))
 
 
 def test_a_switch_is_named_without_its_value(

@@ -356,7 +356,7 @@ def test_wide_states_are_shown_at_the_rate_a_development_seed_chose(wide_runs: R
     assert shown == [
         ("6", "2,000", "Anchored Cross-Attn VN", "0.323", "100.0 ± 0.0", "2 of 2", "125", "0.001", "2", "2"),
         ("6", "2,000", "wide-vn-add", "0.323", "30.0 ± 127.1", "0 of 2", "–", "0.0003", "2", "2"),
-        ("6", "20,000", "wide-vn-add", "0.323", "75.0", "0 of 1", "–", "0.001", "1", "1"),
+        ("6", "20,000", "wide-vn-add", "0.323", "75.0", "0 of 1", "–", "0.001", "2", "1"),
     ]
 
 

@@ -161,3 +161,14 @@ def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
         assert worker.stdin is not None
         worker.stdin.close()  # As the system does when the parent is killed.
         assert worker.wait(timeout=10) == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 cannot be told to leave the current folder out")
+def test_a_worker_imports_nothing_from_the_current_folder_unasked(
+    toy: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('imported unasked')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    (record,) = run_many([toy(epochs=1)], workers=1)
+    assert record.seed == 0

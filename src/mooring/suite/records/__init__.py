@@ -1,6 +1,6 @@
 """Records: what every training, check and measurement writes, and what all tables and figures are made from."""
 
-from mooring.suite.records.reader import LATER, Records, load, read
+from mooring.suite.records.reader import LATER, USUALLY, Records, load, read, trained_on
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
 from mooring.suite.records.run import RunRecord, git_commit, record_path, versions, write
 
@@ -9,6 +9,7 @@ __all__ = [
     "KINDS",
     "LATER",
     "SCHEMA",
+    "USUALLY",
     "Record",
     "RecordError",
     "Records",
@@ -18,6 +19,7 @@ __all__ = [
     "printable",
     "read",
     "record_path",
+    "trained_on",
     "versions",
     "write",
 ]

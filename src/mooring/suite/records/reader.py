@@ -23,6 +23,8 @@ LONGEST_TEXT = 100_000
 DEEPEST = 32
 LARGEST_WHOLE = 2**63
 MOST_DIGITS = 1000
+# What a run is trained on, beside its configuration, and what most are trained on.
+USUALLY: Mapping[str, Any] = {"devices": 1, "accelerator": "cpu"}
 # Options that came after the first records, and what a record that lacks one was made with.
 LATER: Mapping[str, Any] = {
     "addressed": True,
@@ -224,10 +226,15 @@ def _of_a_run(folder: Path) -> bool:
     return any(sign.exists() for sign in signs) or any(folder.glob("epoch-*.safetensors*"))
 
 
+def trained_on(record: Record) -> dict[str, Any]:
+    """How many devices trained a run, and of what kind: k of them take batches k times as large."""
+    return {name: usual if record.find(name) is None else record.find(name) for name, usual in USUALLY.items()}
+
+
 def _identity(record: Record) -> tuple[Any, ...]:
     if record.kind == "run":
         # Of one run two records may be found, one of them from before an option existed.
-        config = json.dumps({**LATER, **record.mapping("config")}, sort_keys=True)
+        config = json.dumps({**LATER, **record.mapping("config"), **trained_on(record)}, sort_keys=True)
         return ("run", record.task, record.preset, record.model, record.seed, config)
     if record.kind == "audit":
         return ("audit", record.name("module"))

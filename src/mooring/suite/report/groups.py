@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.suite.records import LATER, Record, Records
+from mooring.suite.records import LATER, USUALLY, Record, Records, trained_on
 from mooring.table import ABSENT
 
 # A setting that is a whole object would be longer than the row that it names.
@@ -162,20 +162,31 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
     names = _names(runs)
     before = {name: value for name, value in LATER.items() if name in names}
     usual = {name: _most_common([{**before, **run.mapping("config")} for run in runs], name) for name in names}
+    usual |= USUALLY
     parts: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
         # A record made before an option existed was made with what is its default since, or as if with its usual value.
-        config = {**usual, **before, **run.mapping("config")}
+        config = {**usual, **before, **run.mapping("config"), **trained_on(run)}
         parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
     found = []
     for (model, dumped), members in parts.items():
         config = json.loads(dumped)
         changed = [name for name in usual if name not in apart and config.get(name) != usual[name]]
         variant = ", ".join(_setting(name, config.get(name)) for name in changed)
+        _require_distinct(members)
         found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
     if all(item.first.find("order") is not None for item in found):
         return sorted(found, key=lambda item: (item.first.whole("order"), item.model, item.variant))
     return sorted(found, key=lambda item: (rank(item.model), item.variant))
+
+
+def _require_distinct(runs: Sequence[Record]) -> None:
+    """A seed that is counted twice would make an interval too narrow."""
+    seen: dict[int, Record] = {}
+    for run in runs:
+        other = seen.setdefault(run.seed, run)
+        if other is not run:
+            raise run.error(f"seed {run.seed} of {run.model!r} is in {other.path} too. Delete one of the two.")
 
 
 def usual_groups(records: Records, task: str, preset: str) -> list[Group]:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -147,9 +148,8 @@ def _room(runs: Sequence[Run], running: dict[int, Job], index: int, capacity: in
 
 
 def _require_distinct(runs: Sequence[Run]) -> None:
-    paths = [run.record_path for run in runs]
-    for path in paths:
-        if paths.count(path) > 1:
+    for path, count in Counter(run.record_path for run in runs).items():
+        if count > 1:
             raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
 
 
@@ -164,6 +164,11 @@ def _engine(name: str) -> Engine:
 def cores() -> int:
     """Return the cores this process may use, which in a container is fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# Not from the current folder, unless this process imports from there: a file may be called like a module of Python.
+# Python 3.10 has no such switch.
+ELSEWHERE = ("-P",) if sys.version_info >= (3, 11) else ()
 
 
 class LocalEngine:
@@ -185,7 +190,7 @@ class LocalJob:
         self.log_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mooring.suite.train.worker", run.request.to_json()],
+                [sys.executable, *ELSEWHERE, "-m", "mooring.suite.train.worker", run.request.to_json()],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

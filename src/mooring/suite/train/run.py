@@ -153,6 +153,8 @@ def parse_seeds(text: str) -> list[int]:
                 f"run: --seeds is {text!r}; expected seeds up to {LARGEST_SEED}, {MOST_SEEDS:,} of them at most."
             )
         seeds += range(first, last + 1)
+    if len(seeds) > MOST_SEEDS:
+        raise ValueError(f"run: --seeds names {len(seeds):,} seeds; expected {MOST_SEEDS:,} at most.")
     return seeds
 
 

@@ -92,11 +92,18 @@ def wide_points(records: Records) -> list[WidePoint]:
         updates = int(run.number("config", "epochs")) * run.count("steps_per_epoch")
         settings.setdefault((run.count("num_identifiers"), updates, item.model), []).append(item)
     points = []
-    for (identifiers, updates, _), items in settings.items():
+    for (identifiers, updates, model), items in settings.items():
         chosen = max(items, key=lambda item: len(item.runs))
         runs = tuple(run for run in chosen.runs if run.seed < DEVELOPMENT)
         if runs:
-            points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(items)))
+            # The rate of a longer training is the one that the short ones chose.
+            tried = {
+                item.first.number("config", "learning_rate")
+                for (size, _, name), others in settings.items()
+                for item in others
+                if (size, name) == (identifiers, model)
+            }
+            points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(tried)))
     order = {id(point): -point.group.estimate("metrics", "best", "both").mean for point in points}
     return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
 

@@ -37,7 +37,8 @@ def by_updates(records: Records) -> list[Figure]:
         least = min(point.updates for point in own)
         figure, axes = panel(f"n = {size}", "updates", "Both (%)", (3.6, 2.7))
         shown = [point.group for point in own if point.updates == least]
-        labels = [_learning(axes, item, least, inks[item.model]) for item in shown]
+        longest = max(len(run.parts("metrics", "epochs")) for item in shown for run in item.runs)
+        labels = [_learning(axes, item, least, longest, inks[item.model]) for item in shown]
         axes.set_ylim(-2, 103)
         end_labels(axes, labels)
         panels.append(figure)
@@ -76,11 +77,12 @@ def by_parameters(records: Records) -> list[Figure]:
     return [figure]
 
 
-def _learning(axes: Axes, item: Group, updates: int, ink: str) -> tuple[float, str, str]:
+def _learning(axes: Axes, item: Group, updates: int, longest: int, ink: str) -> tuple[float, str, str]:
     """Draw the mean over seeds; a run that was solved stays where it was."""
     steps = item.first.count("steps_per_epoch")
     curves = [[100 * row.number("both") for row in run.parts("metrics", "epochs")] for run in item.runs]
-    epochs = updates // steps
+    # No further than any run went: a solved one ends early, and a budget is only a number.
+    epochs = min(updates // steps, longest)
     held = [line + line[-1:] * (epochs - len(line)) for line in curves]
     means = [sum(values) / len(values) for values in zip(*held, strict=True)]
     name = short(item.model, item.first)
