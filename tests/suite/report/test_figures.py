@@ -229,7 +229,8 @@ def test_wide_vn_is_drawn_against_total_width(save: Any, make_run: Any) -> None:
 
 
 def test_wide_states_are_drawn_over_their_updates_and_stay_where_they_were_solved(wide_runs: Records) -> None:
-    (panel,) = drawn("wide-states", wide_runs)
+    panel, longer = drawn("wide-states", wide_runs)
+    assert lines(longer)[0][1] == pytest.approx([75.0] * 400)
     slots, wide = lines(panel)[:2]
     assert slots[0] == wide[0] == [50 * (epoch + 1) for epoch in range(40)]
     assert slots[1] == [37.5, 75.0, *[100.0] * 38]
@@ -240,6 +241,9 @@ def test_wide_states_are_drawn_over_their_updates_and_stay_where_they_were_solve
 def test_wide_states_are_drawn_by_their_parameters_at_the_budget_that_all_had(wide_runs: Records) -> None:
     (panel,) = drawn("wide-parameters", wide_runs)
     thousands = wide_runs[0].whole("parameters", "memory") / 1000
-    assert sorted(lines(panel)) == [([thousands], [pytest.approx(30.0)]), ([thousands], [100.0])]
-    assert [text.get_text() for text in panel.axes[0].texts[:2]] == ["6", "6"]
+    # Each memory's line, and the mark of its one point.
+    assert sorted(lines(panel)) == [([thousands], [pytest.approx(30.0)])] * 2 + [([thousands], [100.0])] * 2
+    legend = panel.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["n = 6"]
     assert draw("wide-parameters", Records(())) is None

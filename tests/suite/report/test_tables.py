@@ -360,6 +360,13 @@ def test_wide_states_are_shown_at_the_rate_a_development_seed_chose(wide_runs: R
     ]
 
 
+def test_wide_states_of_some_sizes_and_budgets(wide_runs: Records) -> None:
+    longer = build("wide-states", wide_runs, preset="wide", sizes="6", updates="20000")
+    assert [row[:3] for row in longer.rows] == [("6", "20,000", "wide-vn-add")]
+    with pytest.raises(ValueError, match="no run with updates=30, expected some of 2000, 20000, or 'all'"):
+        build("wide-states", wide_runs, preset="wide", updates="30,2000")
+
+
 def test_ranks_are_over_all_boards_and_say_who_is_level_with_the_first(make_run: Make, save: Save) -> None:
     both = {"moored": (0.5, 0.9), "gmt": (0.9, 0.4), "lse": (0.1, 0.12), "acam": (1.0, 1.0)}
     for model, values in both.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, log2
 from statistics import fmean, linear_regression
@@ -24,9 +24,16 @@ DEVELOPMENT = 100
 
 
 @table("wide-states", task=LEADERBOARD)
-def wide_states(records: Records, preset: str) -> Rows | None:
-    """One wide state, read in several ways, against slots: by number of identifiers and updates, best first."""
+def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Rows | None:
+    """One wide state, read in several ways, against slots: by number of identifiers and updates, best first.
+
+    Args:
+        records, preset: as in every table.
+        sizes, updates: the numbers of identifiers and of updates to show, comma-separated, or ``all``.
+    """
     points = wide_points(records) if preset == WIDE else []
+    points = _with("sizes", points, lambda point: point.identifiers, sizes)
+    points = _with("updates", points, lambda point: point.updates, updates)
     if not points:
         return None
     rows = []
@@ -63,6 +70,18 @@ def wide_states(records: Records, preset: str) -> Rows | None:
         Column("Seeds"),
     )
     return Rows(columns, rows, interval=interval([point.group for point in points]))
+
+
+def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
+    """The points with one of the wanted numbers, or all."""
+    there = sorted({number(point) for point in points})
+    unknown = [] if wanted == "all" or not points else [one for one in wanted.split(",") if one not in map(str, there)]
+    if unknown:
+        raise ValueError(
+            f"table 'wide-states': no run with {name}={unknown[0]}, expected some of {', '.join(map(str, there))}, or "
+            "'all'."
+        )
+    return [point for point in points if wanted == "all" or str(number(point)) in wanted.split(",")]
 
 
 def label_bits(run: Record) -> float:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.drawing import SMALL, colours, curve, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import MUTED, SMALL, belongs, colours, curve, end_labels, figure, log_ticks, panel
 from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, WidePoint, wide_points
 
+# One shape per number of identifiers.
+MARKS = ("o", "s", "^", "D")
 # The runs at each total width, by number of identifiers and model.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
 
@@ -28,17 +33,15 @@ def by_width(records: Records) -> list[Figure]:
 
 @figure("wide-states", task=LEADERBOARD)
 def by_updates(records: Records) -> list[Figure]:
-    """Both over the updates, mean over seeds, one panel per number of identifiers; the shortest budget."""
+    """Both over the updates, mean over seeds, one panel per number of identifiers and budget."""
     points = wide_points(records)
     inks = colours(point.group.model for point in points)
     panels = []
-    for size in sorted({point.identifiers for point in points}):
-        own = [point for point in points if point.identifiers == size]
-        least = min(point.updates for point in own)
-        figure, axes = panel(f"n = {size}", "updates", "Both (%)", (3.6, 2.7))
-        shown = [point.group for point in own if point.updates == least]
+    for size, updates in sorted({(point.identifiers, point.updates) for point in points}):
+        shown = [point.group for point in points if (point.identifiers, point.updates) == (size, updates)]
+        figure, axes = panel(f"n = {size}, {updates:,} updates at most", "updates", "Both (%)", (3.6, 2.7))
         longest = max(len(run.parts("metrics", "epochs")) for item in shown for run in item.runs)
-        labels = [_learning(axes, item, least, longest, inks[item.model]) for item in shown]
+        labels = [_learning(axes, item, updates, longest, inks[item.model]) for item in shown]
         axes.set_ylim(-2, 103)
         end_labels(axes, labels)
         panels.append(figure)
@@ -58,20 +61,21 @@ def by_parameters(records: Records) -> list[Figure]:
         if point.updates == least:
             lines.setdefault(point.group.model, []).append(point)
     inks = colours(lines)
+    marks = dict(zip(sorted({point.identifiers for point in points}), cycle(MARKS), strict=False))
     figure, axes = panel(f"{least:,} updates", "parameters of the memory, thousands", "Both (%)", (3.9, 2.9))
     labels = []
     for model in sorted(lines, key=rank):
         thousands = [point.group.first.whole("parameters", "memory") / 1000 for point in lines[model]]
         heights = [100 * point.group.estimate("metrics", "best", "both").mean for point in lines[model]]
         name = short(model, lines[model][0].group.first)
-        curve(axes, thousands, heights, name, inks[model], "-o", ms=3.5)
+        curve(axes, thousands, heights, name, inks[model], "-", lw=1.3)
         for point, x, y in zip(lines[model], thousands, heights, strict=True):
-            axes.annotate(
-                str(point.identifiers), (x, y), (0, 4), textcoords="offset points", ha="center", fontsize=SMALL
-            )
+            axes.plot([x], [y], marks[point.identifiers], color=inks[model], ms=4.5, gid=belongs(name))
         labels.append((heights[-1], name, inks[model]))
     axes.set_xscale("log")
-    axes.set_ylim(-2, 110)
+    axes.set_ylim(-2, 103)
+    shapes = [Line2D([], [], color=MUTED, marker=mark, ls="", ms=4.5, label=f"n = {n}") for n, mark in marks.items()]
+    axes.legend(handles=shapes, loc="upper right", frameon=False, fontsize=SMALL)
     log_ticks(axes.xaxis, *axes.get_xlim())
     end_labels(axes, labels)
     return [figure]
