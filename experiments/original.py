@@ -10,15 +10,15 @@ SIZES = (10, 50, 100, 150, 200)
 MODELS = {"gcn": {}, "gin": {}, "gat": {}, "gcn+vn-sum": {"memory_blocks": 3}, "gcn+anchored": {}}
 
 
-# What ten times the updates give the convolutions at the smallest size.
+# What ten times the updates give the baselines at the smallest size.
 LONGER = {"num_identifiers": 10, "epochs": 200}
 
 
 def requests(seeds: list[int]) -> list[RunRequest]:
     longer = [
-        RunRequest("two-radius-original", model, seed, "sweep", LONGER, RESULTS)
+        RunRequest("two-radius-original", model, seed, "sweep", {**MODELS[model], **LONGER}, RESULTS)
         for seed in seeds
-        for model in ("gcn", "gin", "gat")
+        for model in ("gcn", "gin", "gat", "gcn+vn-sum")
     ]
     return longer + [
         RunRequest("two-radius-original", model, seed, "sweep", {**extra, "num_identifiers": size}, RESULTS)

@@ -210,6 +210,22 @@ def test_what_is_typed_wrongly_is_explained(mooring: Command, arguments: Any, co
     assert not list(Path().glob("runs/**/*.json"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("verify", "--plot", "a-file"), "verify: --plot a-file cannot be written to"),
+        (("draw", "a-file", "--out", "picture.txt"), "expected a name that ends in .svg or .png"),
+        (("look", "zoo.anchored", "--data", "a-file"), "not a file of PyG data (KeyError while reading it)"),
+    ],
+)
+def test_files_that_cannot_serve_are_refused_before_the_work(mooring: Command, arguments: Any, said: str) -> None:
+    Path("a-file").write_text("hello\n")
+    code, out, complaint = mooring(*arguments)
+    assert code == 2
+    assert said in " ".join(complaint.split())
+    assert "Traceback" not in out + complaint
+
+
 def test_a_network_that_cannot_be_built_fails_its_run_without_a_traceback(mooring: Command) -> None:
     code, out, complaint = mooring(*RUN, "--models", "anchored", "--set", "heads=3")
     assert code == 1

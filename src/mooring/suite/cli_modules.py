@@ -21,6 +21,7 @@ from mooring.suite.terminal import (
     parse_names,
     parse_numbers,
     require_file,
+    require_folder,
     slug,
     use_data,
 )
@@ -52,6 +53,8 @@ def verify(
     out = VERIFIED if out is None and not labels else out
     if out is not None:
         require_file(out)
+    if plot is not None:
+        require_folder(plot, "verify: --plot")
     theory.select(labels)
 
     def say(result: theory.ClaimResult) -> None:
@@ -224,6 +227,8 @@ def draw(
     from mooring.suite.real import pictures
 
     require_file(out)
+    if out.suffix not in ("", ".svg", ".png"):
+        fail(f"draw: --out is {out}, expected a name that ends in .svg or .png.", 2)
     use_data(data_dir)
     chosen = parse_numbers(graphs, "draw: --graphs")
     pictures.save(pictures.draw(target, chosen, layer), out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -184,10 +183,10 @@ def _found(source: str) -> Any:
             # Tensors and these classes only, so that loading a file runs no code.
             with torch.serialization.safe_globals(list(PLAIN)):
                 return torch.load(path, weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-            said = (str(error).splitlines() or [""])[0]
+        except Exception as error:  # whatever bytes that are no such file happen to mean to the reader
             raise ValueError(
-                f"look: {path} is not a file of PyG data ({said}). Write one with torch.save(data, path)."
+                f"look: {path} is not a file of PyG data ({type(error).__name__} while reading it). Write one with "
+                "torch.save(data, path); it may hold tensors and PyG's own classes."
             ) from error
     if ":" not in source:
         raise ValueError(f"look: --data {source!r} is neither a file nor of the form package.module:Name.")

@@ -98,7 +98,7 @@ def require_folder(path: Path, who: str) -> None:
     """Fail before the work starts if files cannot be written below the folder."""
     above = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
     if not above.is_dir():
-        fail(f"{who} {path} cannot hold the records: {above} is a file, expected a folder.", 2)
+        fail(f"{who} {path} cannot be written to: {above} is a file, expected a folder.", 2)
 
 
 def explained(start: Callable[[], object]) -> None:
