@@ -3,9 +3,9 @@
 No cap on parameters, hidden layers of at least 128, decoders that are not separable, and every update: a run ends early
 only when it is solved. The rate of each point is chosen at a development seed, by validation.
 
-``python experiments/wide_vn.py --sizes 6``; ``--updates 10`` trains ten times as long, at the rate that the preset's own
-updates chose. The preset ``width`` of the same task, with equal parameters, is what ``--equal`` runs: one seed, both
-rates, three widths.
+``python experiments/wide_vn.py --sizes 6``; ``--updates 10`` trains ten times as long, at the rate that the preset's
+own updates chose. The preset ``width`` of the same task, with equal parameters, is what ``--equal`` runs: one seed,
+both rates, three widths.
 """
 
 from __future__ import annotations
