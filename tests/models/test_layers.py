@@ -1,5 +1,7 @@
 """Local layers against slow ones and against PyG's own."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -126,6 +128,33 @@ def test_an_adjacency_multiplies_under_autocast(name: str) -> None:
 def test_an_adjacency_returns_half_precision_for_half_precision() -> None:
     x, adjacency = torch.randn(NODES, CHANNELS).bfloat16(), Adjacency(edges(), NODES)
     assert torch.equal(adjacency.mean(x), adjacency.mean(x.float()).bfloat16())
+
+
+def test_an_adjacency_is_copied_pickled_and_moved() -> None:
+    x, adjacency = torch.randn(NODES, CHANNELS), Adjacency(edges(), NODES)
+    others = (copy.deepcopy(adjacency), pickle.loads(pickle.dumps(adjacency)), adjacency.to("cpu"))
+    assert all(torch.equal(other.mean(x), adjacency.mean(x)) for other in others)
+    with pytest.raises(ValueError, match=r"^Adjacency: adjacency is on meta but x is on cpu\."):
+        adjacency.to("meta").mean(x)
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "words"),
+    [
+        ([[0, 5], [1, 1]], ValueError, "edge_index names nodes 0 to 5 but num_nodes is 3"),
+        ([[0, -1], [1, 1]], ValueError, "edge_index names nodes -1 to 1 but num_nodes is 3"),
+        ([[0, 1]], ValueError, r"edge_index has shape \(1, 2\) but \[2, edges\] was expected"),
+        ([[0.0], [1.0]], TypeError, "edge_index has dtype torch.float32 but whole numbers were expected"),
+    ],
+)
+def test_an_adjacency_refuses_edges_that_it_cannot_have(index: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=f"^Adjacency: {words}"):
+        Adjacency(torch.tensor(index), 3)
+
+
+def test_an_adjacency_refuses_other_nodes() -> None:
+    with pytest.raises(ValueError, match=r"^Adjacency: x has 4 rows but the adjacency has 3 nodes\."):
+        Adjacency(torch.tensor([[0], [1]]), 3).mean(torch.ones(4, 1))
 
 
 @pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, check_device, check_rows, check_tensor, checks_values, readable
 
 Pair = tuple[Tensor, Tensor]
 
@@ -22,7 +23,8 @@ class Adjacency:
 
     Pass it in place of ``edge_index`` where many batches have the same edges. Both matrices are kept with their
     transposes, which the backward multiplies with: a graph of a million edges trains ten times as fast as with one
-    message per edge, or with PyG's own product with a sparse tensor, which transposes in every backward.
+    message per edge, or with PyG's own product with a sparse tensor, which transposes in every backward. It does not
+    change, so that a deep copy is the same object; ``to(device)`` makes another.
 
     Args:
         edge_index: senders and receivers. num_nodes: number of nodes.
@@ -32,7 +34,9 @@ class Adjacency:
     """
 
     def __init__(self, edge_index: Int[Tensor, "2 edges"], num_nodes: int) -> None:
-        self.num_nodes = check_count(type(self).__name__, "num_nodes", num_nodes, least=0)
+        who = type(self).__name__
+        self.num_nodes = check_count(who, "num_nodes", num_nodes, least=0)
+        _check_edges(who, edge_index, self.num_nodes)
         sender, receiver = edge_index
         self._kept: dict[tuple[str, torch.dtype], Pair] = {}
         degree = receiver.bincount(minlength=num_nodes).double()
@@ -52,8 +56,20 @@ class Adjacency:
         """GCN's normalised sum over the neighbours and the node itself."""
         return self._multiply("symmetric", x)
 
+    def to(self, device: torch.device | str | int) -> Adjacency:
+        """The same edges on another device."""
+        other = copy.copy(self)
+        other._kept = {key: (one.to(device), two.to(device)) for key, (one, two) in self._kept.items()}
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Adjacency:
+        return self
+
     def _multiply(self, name: str, x: Tensor) -> Tensor:
         """The product in the dtype of ``x``; PyTorch has none in half precision on a CPU, so there it is in float32."""
+        who = type(self).__name__
+        check_device(who, x=x, adjacency=self._kept[name, torch.float64][0])
+        check_rows(who, "x", x, self.num_nodes, "the adjacency")
         dtype = torch.promote_types(x.dtype, torch.float32)
         return _Product.apply(x.to(dtype), *self._pair(name, dtype)).to(x.dtype)
 
@@ -73,6 +89,23 @@ class Adjacency:
             one, other = self._kept[name, torch.float64]
             self._kept[name, dtype] = one.to(dtype), other.to(dtype)
         return self._kept[name, dtype]
+
+
+def _check_edges(who: str, edge_index: Tensor, num_nodes: int) -> None:
+    check_tensor(who, "edge_index", edge_index)
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"{who}: edge_index has shape {tuple(edge_index.shape)} but [2, edges] was expected.")
+    if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
+        raise TypeError(
+            f"{who}: edge_index has dtype {edge_index.dtype} but whole numbers were expected. Pass edge_index.long()."
+        )
+    if checks_values() and readable(edge_index) and edge_index.numel():
+        low, high = edge_index.aminmax()
+        if low < 0 or high >= num_nodes:
+            raise ValueError(
+                f"{who}: edge_index names nodes {int(low)} to {int(high)} but num_nodes is {num_nodes}. Pass the "
+                "number of nodes of the whole graph."
+            )
 
 
 class _Product(torch.autograd.Function):

@@ -13,7 +13,8 @@ class MemoryOptions:
     """What a user may choose about a global memory, whatever task it serves; a module ignores what it does not need.
 
     Each is an argument of :class:`~mooring.nn.SlotVirtualNode` and documented there. ``anchored`` is not among them,
-    since it decides which model this is, nor is ``merge``, which is code and not a value.
+    since it decides which model this is, nor is ``merge``, which is code and not a value. ``mooring run`` says which of
+    the options that were set a model ignores.
 
     Args:
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, update_norm,
