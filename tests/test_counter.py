@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from mooring.counter import OperationCounter
+from mooring.models import Adjacency
 
 
 def test_matrix_products_count_their_arithmetic() -> None:
@@ -43,3 +44,15 @@ def test_every_exponential_is_a_pair() -> None:
         torch.zeros(2, 7).softmax(dim=1)
     assert counter.pairs == 3 * 5 + 2 * 7
     assert counter.multiply_adds == 0
+
+
+def test_sparse_products_count_what_is_stored() -> None:
+    counts = []
+    for nodes in (100, 200):
+        edges = torch.stack([torch.arange(3 * nodes) % nodes, torch.arange(3 * nodes) * 7 % nodes])
+        adjacency = Adjacency(edges, nodes)
+        with OperationCounter() as counter:
+            adjacency.mean(torch.randn(nodes, 5))
+        counts.append(counter.multiply_adds)
+        assert counts[-1] == edges.unique(dim=1).size(1) * 5
+    assert counts[1] == 2 * counts[0]

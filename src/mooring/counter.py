@@ -55,7 +55,10 @@ class OperationCounter(TorchDispatchMode):
         out = func(*args, **kwargs)
         packet = func.overloadpacket
         formula = flop_registry.get(packet)
-        if formula is not None:
+        sparse = [one for one in _tensors(args) if one.layout != torch.strided]
+        if formula is not None and sparse:
+            self._count_products(2 * sum(one._nnz() for one in sparse) * out.size(-1))
+        elif formula is not None:
             self._count_products(int(formula(*args, **kwargs, out_val=out)))
         elif "scaled_dot_product" in func.name():
             self._count_products(_attention(args[0], args[1], args[2]))
@@ -76,7 +79,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor) -> int:
 
 
 def _elements(values: Any) -> int:
-    return sum(tensor.numel() for tensor in _tensors(values))
+    return sum(tensor.numel() if tensor.layout == torch.strided else tensor._nnz() for tensor in _tensors(values))
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

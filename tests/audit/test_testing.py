@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from audit import specimens
-from mooring.audit import testing
+from mooring.audit import audit, testing
+from mooring.nn import SlotVirtualNode
 
 CASES: list[tuple[Callable[..., None], nn.Module, nn.Module, str]] = [
     (testing.assert_permutation_equivariant, specimens.Broadcast(5), specimens.Positional(), "permutation"),
@@ -38,3 +40,20 @@ def test_rank_is_a_demand() -> None:
     testing.assert_addressable(specimens.Slots(5, 3), rank=3, channels=5)
     with pytest.raises(AssertionError, match="3 independent messages; expected at least 4"):
         testing.assert_addressable(specimens.Slots(5, 3), rank=4, channels=5)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_where_gradients_are_off_the_same_is_measured(mode: Any) -> None:
+    module = SlotVirtualNode(16, 4)
+    card = audit(module, trials=2)
+    with mode():
+        assert audit(module, trials=2)["addressability"].verdict == card["addressability"].verdict
+        testing.assert_addressable(module)
+
+
+def test_a_compiled_module_is_measured_as_what_it_was_compiled_from() -> None:
+    module = SlotVirtualNode(16, 4)
+    compiled = audit(torch.compile(module), trials=2)
+    assert [finding.verdict for finding in compiled.findings] == [
+        finding.verdict for finding in audit(module, trials=2).findings
+    ]

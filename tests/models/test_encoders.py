@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from mooring import checks
 from mooring.models import ATOMS, BONDS, AtomEncoder, BondEncoder, CategoryEncoder, PositionEncoder
 from support import assert_close
 
@@ -68,3 +70,31 @@ def test_a_walk_is_normalised_over_the_batch() -> None:
     # The norm's epsilon beside the variance of small numbers.
     assert torch.allclose(encoder(pe), encoder(100 * pe), atol=1e-2)
     assert not torch.allclose(PositionEncoder(3, 5, flip=True).double().eval()(pe), encoder(pe))
+
+
+def test_averaged_and_deferred_encoders_keep_their_tables_apart() -> None:
+    encoder, x = AtomEncoder(8), torch.tensor([[6, 0, 4, 5, 3, 0, 2, 0, 0]])
+    average = AveragedModel(encoder, multi_avg_fn=get_ema_multi_avg_fn(0.9999), use_buffers=True)
+    for _ in range(3):
+        average.update_parameters(encoder)
+    assert torch.equal(average.module(x), encoder(x))
+    with torch.device("meta"):
+        deferred = AtomEncoder(8)
+    assert deferred(torch.zeros(2, 9, dtype=torch.long, device="meta")).shape == (2, 8)
+    deferred.load_state_dict(encoder.state_dict(), assign=True)
+    assert torch.equal(deferred(x), encoder(x))
+
+
+def test_values_are_checked_unless_told_otherwise() -> None:
+    encoder, beyond = CategoryEncoder((3, 2), 4), torch.tensor([[3, 0]])
+    with pytest.raises(ValueError, match="feature 0 is 3"):
+        encoder(beyond)
+    with checks(False):
+        encoder(beyond)
+
+
+def test_flipped_encodings_have_no_norm_that_nothing_teaches() -> None:
+    encoder = PositionEncoder(4, 8, flip=True)
+    encoder(torch.randn(5, 4)).sum().backward()
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    encoder.reset_parameters()

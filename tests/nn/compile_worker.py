@@ -96,6 +96,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
         left_out,
         "eager",
     ),
+    "norm over graphs": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, update_norm="batch"), plain, "eager"),
     "carried": (Carried, plain, "eager"),
     "HeteroSlotVirtualNode": (Typed, plain, "eager"),
     "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "eager"),

@@ -1,8 +1,12 @@
 """One memory for all node types."""
 
+import copy
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from mooring import ops
 from mooring.nn import HeteroSlotVirtualNode, SlotVirtualNode
@@ -19,7 +23,7 @@ def batch() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
 def homogeneous(module: HeteroSlotVirtualNode, width: int) -> SlotVirtualNode:
     """The same parameters in the module for one node type."""
-    part = module.parts[0]
+    part: Any = next(iter(module.parts.values()))
     competition = part.write.null_logit is not None
     one = SlotVirtualNode(width, SLOTS, heads=2, anchored=module.anchored, competition=competition).double()
     for mine, other in ((one.write, part.write), (one.read, part.read), (one.integrate, part.integrate)):
@@ -58,7 +62,7 @@ def test_every_type_has_projections_of_its_own_and_the_slots_are_shared() -> Non
     out = module(x, batch()[1])
     sum(one.sum() for one in out.values()).backward()  # type: ignore[union-attr]
     assert {name: one.shape for name, one in out.items()} == {name: one.shape for name, one in x.items()}
-    user, item = module.parts
+    user, item = module.parts.values()
     assert user.write.slot is item.write.slot  # type: ignore[union-attr]
     assert user.write.lin_key is not item.write.lin_key  # type: ignore[union-attr]
     for name, parameter in module.named_parameters():
@@ -225,3 +229,60 @@ def test_messages(x: dict[str, Tensor], index: dict[str, Tensor], words: str) ->
     with pytest.raises(ValueError, match="HeteroSlotVirtualNode") as caught:
         module(x, index)
     assert words in str(caught.value)
+
+
+def test_weights_find_their_type_in_any_order() -> None:
+    one = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
+    other = HeteroSlotVirtualNode({"item": CHANNELS, "user": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
+    other.load_state_dict(one.state_dict())
+    x, index = batch()
+    for name, out in one(x, index).items():
+        assert_close(other(x, index)[name], out)
+    third = HeteroSlotVirtualNode({"user": CHANNELS, "author": CHANNELS}, SLOTS, heads=2).double()
+    with pytest.raises(RuntimeError, match=r"parts\.author"):
+        third.load_state_dict(one.state_dict())
+
+
+def test_weights_that_were_saved_by_number_are_still_read() -> None:
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "my.item": 8}, SLOTS, heads=2)
+    numbers = {"user": "0", "my#item": "1"}
+    old = {}
+    for key, value in module.state_dict().items():
+        top, dot, rest = key.partition(".")
+        name, _, tail = rest.partition(".")
+        old[f"{top}{dot}{numbers[name]}.{tail}" if top == "parts" else key] = value + 1
+    module.load_state_dict(old)
+    assert_close(module.parts["my#item"].read.lin_query.weight, old["parts.1.read.lin_query.weight"])  # type: ignore[union-attr]
+
+
+def test_types_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"two of the types 'a\.b', 'a#b' have one name but for a dot or '#'"):
+        HeteroSlotVirtualNode({"a.b": 8, "a#b": 8}, SLOTS)
+
+
+class Unit(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return nn.functional.normalize(weight, dim=-1)
+
+
+@pytest.mark.parametrize("competition", [True, False])
+def test_a_parametrised_slot_serves_all_types(competition: bool) -> None:
+    options: dict[str, Any] = {"heads": 2, "init_std": 0.5, "competition": competition}
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, **options).double()
+    plain = copy.deepcopy(module)
+    parametrize.register_parametrization(module.parts["user"].write, "slot", Unit())  # type: ignore[arg-type]
+    with torch.no_grad():
+        slot = plain.parts["user"].write.slot  # type: ignore[union-attr]
+        slot.copy_(nn.functional.normalize(slot, dim=-1))  # type: ignore[arg-type,operator]
+    x, index = batch()
+    for name, out in module(x, index).items():
+        assert_close(out, plain(x, index)[name])
+    assert len(list(module.parameters())) == len(list(plain.parameters()))
+    copy.deepcopy(module)(x, index)
+
+
+def test_slots_stay_shared_when_weights_are_assigned() -> None:
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, competition=True)
+    number = len(list(module.parameters()))
+    module.load_state_dict({key: value.clone() for key, value in module.state_dict().items()}, assign=True)
+    assert len(list(module.parameters())) == number

@@ -111,16 +111,16 @@ def test_peft_adapts_slots_for_all_node_types() -> None:
     batch = BATCHES["small graphs"]
     x = {"user": batch.randn(batch.num_nodes, CHANNELS), "item": batch.randn(batch.num_nodes, 8)}
     index = {"user": batch.index(), "item": batch.index()}
-    shared = ["parts.0.write.lin_query", "parts.0.read.lin_key", "parts.0.read.lin_value"]
+    shared = ["parts.user.write.lin_query", "parts.user.read.lin_key", "parts.user.read.lin_value"]
     adapted = peft.get_peft_model(memory, peft.LoraConfig(r=2, target_modules=shared)).double()
     for name, one in adapted.named_parameters():
         if "lora_B" in name:
             nn.init.normal_(one)
     out = adapted(x, index)
     parts = adapted.base_model.model.parts
-    assert isinstance(parts[1].write.lin_query, peft.tuners.lora.LoraLayer)
+    assert isinstance(parts.item.write.lin_query, peft.tuners.lora.LoraLayer)
     merged = adapted.merge_and_unload()
-    assert type(merged.parts[0].write.lin_query) is nn.Linear
+    assert type(merged.parts.user.write.lin_query) is nn.Linear
     again = merged(x, index)
     for name in x:
         assert_close(again[name], out[name])

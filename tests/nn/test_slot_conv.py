@@ -141,3 +141,12 @@ def test_weights_per_slot_and_head_reach_the_memory() -> None:
 def test_arguments_for_a_local_layer_that_is_not_there() -> None:
     with pytest.raises(TypeError, match="got edge_attr for the local layer, but there is none"):
         layer(None)(torch.randn(7, CHANNELS), EDGES, BATCH, edge_attr=torch.randn(5, 3))
+
+
+@pytest.mark.parametrize("norm", ["pair_norm", "graph_size_norm", "mean_subtraction_norm"])
+def test_norms_without_a_width_are_built_as_they_are(norm: str) -> None:
+    module = SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), slots=SLOTS, heads=HEADS, norm=norm)
+    built = [one for one in module.modules() if type(one).__module__.startswith("torch_geometric.nn.norm")]
+    assert built
+    assert all(getattr(one, "scale", 1.0) == 1.0 for one in built)
+    assert_finite(module(torch.randn(6, CHANNELS), torch.randint(0, 6, (2, 9)), torch.tensor([0, 0, 0, 1, 1, 1])))

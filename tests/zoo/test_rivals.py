@@ -288,3 +288,22 @@ def test_the_address_of_a_node_that_does_not_write_is_not_scored() -> None:
 def test_literal_copies_must_be_whole() -> None:
     with pytest.raises(ValueError, match=r"InducedSetAttention: log_weight means 2.5 copies"):
         call().to(build("isab"), log_weight=torch.full((11,), math.log(2.5), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_linear_attention_has_gradients_in_half_precision(half: torch.dtype) -> None:
+    module = build("performer").float()
+    x = torch.randn(12, SPEC.channels, requires_grad=True)
+    with torch.autocast("cpu", dtype=half):
+        out = module(x, torch.tensor([0] * 2 + [1] * 10))
+    out.float().sum().backward()
+    assert_finite(out, x.grad, *(parameter.grad for parameter in module.parameters()))
+
+
+@pytest.mark.parametrize("name", ["cpa-add", "cpa-scale"])
+def test_a_node_without_weight_in_any_slot_has_a_gradient(name: str) -> None:
+    weight = torch.zeros(5, SPEC.slots, SPEC.heads, dtype=torch.float64)
+    weight[2] = -math.inf
+    weight.requires_grad_()
+    build(name)(torch.randn(5, SPEC.channels, dtype=torch.float64), log_weight=weight).sum().backward()
+    assert_finite(weight.grad)

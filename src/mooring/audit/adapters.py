@@ -232,6 +232,7 @@ def detect_kind(module: Callable[..., Any]) -> str:
 
 def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 16) -> Adapter:
     """Return the adapter of a module, in float64 or, for a module that refuses it, in float32."""
+    module = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped; a copy would be compiled anew
     kind = kind or detect_kind(module)
     if kind not in ADAPTERS:
         raise ValueError(f"audit: kind={kind!r} is unknown; expected one of {', '.join(map(repr, ADAPTERS))}.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ def audit(
     """
     if trials < 1:
         raise ValueError(f"audit: trials is {trials}; expected at least 1.")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), trainable():
         # Deprecation warnings of a foreign module are not for the audit to raise, whatever filters are set.
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
@@ -77,11 +78,19 @@ def audit(
     return Card(name or adapter.name, adapter.kind, channels, findings, seed, tuple(notes))
 
 
+@contextmanager
+def trainable() -> Iterator[None]:
+    """With gradients, whatever the caller has turned off: addresses are measured by them."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
 def measure(name: str, adapter: Adapter, seed: int, trials: int) -> Finding:
     """Run one measurement; a module that raises in it is broken there, and the exception is the verdict."""
     measurement = MEASUREMENTS[name]
     try:
-        return measurement(adapter, seed, trials)
+        with trainable():
+            return measurement(adapter, seed, trials)
     except Exception as error:  # the module is foreign code: anything may come out of it
         explanation = f"the measurement was ended by {type(error).__name__}"
         return Finding(name, f"raises: {first_line(error)}", None, "none", trials, explanation, broken=True)

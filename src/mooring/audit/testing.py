@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from mooring.audit.adapters import adapt
 from mooring.audit.card import Finding
 from mooring.audit.limits import LINEAR
-from mooring.audit.runner import measure, randomise_zero_weights
+from mooring.audit.runner import measure, randomise_zero_weights, trainable
 
 __all__ = [
     "assert_addressable",
@@ -100,7 +100,7 @@ def assert_linear_cost(module: Module, **options: Unpack[Options]) -> None:
 def _find(
     measurement: str, module: Module, kind: str | None = None, channels: int = 16, seed: int = 0, trials: int = 12
 ) -> Finding:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), trainable():
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
         randomise_zero_weights(adapter)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, checks_values, readable
+from mooring.ops.plan import lasting
 
 #: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
 #: radical electrons, hybridisation, aromatic, in a ring.
@@ -32,9 +35,6 @@ class CategoryEncoder(nn.Module):
     torch.Size([2, 8])
     """
 
-    start: Tensor
-    size: Tensor
-
     def __init__(self, sizes: Sequence[int], channels: int) -> None:
         super().__init__()
         who = type(self).__name__
@@ -42,9 +42,8 @@ class CategoryEncoder(nn.Module):
         if not self.sizes:
             raise ValueError(f"{who}: sizes is empty but one number of values per feature was expected, e.g. (5, 3).")
         self.channels = check_count(who, "channels", channels)
-        size = torch.tensor(self.sizes)
-        self.register_buffer("size", size, persistent=False)
-        self.register_buffer("start", size.cumsum(0) - size, persistent=False)
+        # Not a buffer: averages of weights take buffers along, and deferred initialisation leaves them undefined.
+        self._starts: dict[torch.device, Tensor] = {}
         self.weight = nn.Parameter(torch.empty(sum(self.sizes), channels))
         self.reset_parameters()
 
@@ -53,7 +52,16 @@ class CategoryEncoder(nn.Module):
 
     def forward(self, x: Int[Tensor, "rows features"]) -> Float[Tensor, "rows channels"]:
         self._check(x)
-        return nn.functional.embedding_bag(x.long() + self.start, self.weight, mode="sum")
+        return nn.functional.embedding_bag(x.long() + self._start(x.device), self.weight, mode="sum")
+
+    def _start(self, device: torch.device) -> Int[Tensor, " features"]:
+        """Where the table of each feature begins."""
+        if device in self._starts and not torch.compiler.is_compiling():
+            return self._starts[device]
+        found = lasting(lambda: torch.tensor([0, *accumulate(self.sizes[:-1])], device=device))
+        if readable(found):
+            self._starts[device] = found
+        return found
 
     def _check(self, x: Tensor) -> None:
         who, features = type(self).__name__, len(self.sizes)
@@ -64,10 +72,10 @@ class CategoryEncoder(nn.Module):
             )
         if x.is_floating_point():
             raise TypeError(f"{who}: x is {x.dtype} but whole numbers were expected. Use a Linear for real features.")
-        if torch.compiler.is_compiling():
+        if not checks_values() or not readable(x):
             return
         # A value too large would be read from the table of the next feature.
-        wrong = (x < 0) | (x >= self.size)
+        wrong = (x < 0) | (x >= torch.tensor(self.sizes, device=x.device))
         if bool(wrong.any()):
             row, column = wrong.nonzero()[0].tolist()
             raise ValueError(
@@ -123,16 +131,15 @@ class PositionEncoder(nn.Module):
         who = type(self).__name__
         self.in_channels = check_count(who, "in_channels", in_channels)
         self.flip = flip
-        self.norm = nn.BatchNorm1d(in_channels)
+        # Eigenvectors are normalised already, and a mean would not survive the flips.
+        self.norm = nn.Identity() if flip else nn.BatchNorm1d(in_channels)
         self.lin = nn.Linear(in_channels, channels)
 
     def reset_parameters(self) -> None:
-        self.norm.reset_parameters()
-        self.lin.reset_parameters()
+        reset(self.norm)
+        reset(self.lin)
 
     def forward(self, pe: Float[Tensor, "nodes in_channels"]) -> Float[Tensor, "nodes channels"]:
-        if self.flip:
-            # Eigenvectors are normalised already, and a mean would not survive the flips.
-            signs = torch.randint(0, 2, (self.in_channels,), device=pe.device) * 2 - 1 if self.training else 1
-            return self.lin(pe * signs)
+        if self.flip and self.training:
+            pe = pe * (torch.randint(0, 2, (self.in_channels,), device=pe.device) * 2 - 1)
         return self.lin(self.norm(pe))

@@ -34,6 +34,9 @@ class GatedGCN(nn.Module):
     Paper: Bresson and Laurent 2017 (arXiv 1711.07553), with the edges of Dwivedi et al. 2020 (arXiv 2003.00982). PyG's
     ``ResGatedGraphConv`` has neither the normalisation of the gates nor edges that change.
 
+    After a network's last layer nobody reads the edges: their norm has no gradient there, and where there are no edge
+    features their map has none. ``DistributedDataParallel`` then needs ``find_unused_parameters=True``.
+
     Args:
         channels: width of nodes and edges, in and out.
         norm: normalisation of the edges, as in :class:`Layer`.

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
+from torch_geometric.nn.module_dict import ModuleDict
 
 from mooring import ops
 from mooring.nn.checks import check_build, check_features, check_nodes, check_share
@@ -103,35 +104,46 @@ class HeteroSlotVirtualNode(nn.Module):
         self.channels, self.dropout = widths, dropout
         self.memory_channels, self.slots, self.heads, self.anchored = memory_channels, slots, heads, anchored
         self.update = SlotUpdate(memory_channels, slots, heads, anchored=anchored, **update)
-        # Names of types may hold dots, which names of modules may not.
-        self.parts = nn.ModuleList()
-        self.types = {name: place for place, name in enumerate(widths)}
-        for width in widths.values():
+        # By name, so that weights find their type whatever the order; names of types may hold dots, of modules not.
+        self.parts = nn.ModuleDict()
+        self.types = {name: ModuleDict.to_internal_key(name) for name in widths}
+        for name, width in widths.items():
             hidden = max(width // 4, 16) if hidden_channels is None else hidden_channels
             part = nn.Module()
             part.project = nn.Identity() if width == memory_channels else nn.Linear(width, memory_channels, bias=False)
             part.write = SlotWrite(memory_channels, slots, heads, temperature=temperature, competition=competition)
             part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, temperature=temperature)
             part.integrate = SlotFiLM(width, hidden, init_std=init_std)
-            self.parts.append(part)
+            self.parts[self.types[name]] = part
+        if len(self.parts) < len(widths):
+            named = ", ".join(map(repr, widths))
+            raise ValueError(f"{who}: two of the types {named} have one name but for a dot or '#'. Rename one.")
         self._share()
+        self.register_load_state_dict_pre_hook(_by_name)
+        self.register_load_state_dict_post_hook(_tie)
 
     def _share(self) -> None:
         """What concerns the slots alone is the first part's, also after a wrapper has taken its place there."""
-        first: Any = self.parts[0]
-        others: Any = self.parts[1:]
-        for part in others:
+        first = self._first()
+        parts: Any = self.parts.values()
+        for part in parts:
             for mine, lent, names in (
                 (part.write, first.write, ("slot", "lin_query", "null_logit")),
                 (part.read, first.read, ("lin_key", "lin_value")),
             ):
                 for name in names:
-                    if getattr(mine, name) is not getattr(lent, name):
-                        setattr(mine, name, getattr(lent, name))
+                    value = getattr(lent, name)
+                    # A parametrised slot is computed at each call: forward hands it over.
+                    computed = isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
+                    if getattr(mine, name) is not value and not computed:
+                        setattr(mine, name, value)
+
+    def _first(self) -> Any:
+        return self.parts[next(iter(self.types.values()))]
 
     def reset_parameters(self) -> None:
         self.update.reset_parameters()
-        for part in self.parts:
+        for part in self.parts.values():
             for module in part.children():
                 reset(module)
 
@@ -176,20 +188,20 @@ class HeteroSlotVirtualNode(nn.Module):
             )
             for name, x in x_dict.items()
         }
+        own = self._first().write.slot if carried is None else carried
         states = [
-            view.part.write(view.seen, view.plan, sources=view.writes, log_weight=view.log_weight, slots=carried)
+            view.part.write(view.seen, view.plan, sources=view.writes, log_weight=view.log_weight, slots=own)
             for view in views.values()
         ]
         state = states[0] if len(states) == 1 else ops.merge(*states)
-        first: Any = self.parts[0]
-        slots = self.update(state, first.write.slot if carried is None else carried)
+        slots = self.update(state, own)
         out = {name: self._read(x_dict[name], view, slots) for name, view in views.items()}
         if not return_state:
             return out
         whole = SlotMemory(state, slots)
         if return_state == "slots":
             return out, whole
-        weights = [self._weights(view, own, whole, carried) for view, own in zip(views.values(), states, strict=True)]
+        weights = [self._weights(view, one, whole, own) for view, one in zip(views.values(), states, strict=True)]
         written, read = (torch.cat(one) for one in zip(*weights, strict=True))
         anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
         return out, SlotMemory(state, slots, anchor, written, read)
@@ -212,14 +224,14 @@ class HeteroSlotVirtualNode(nn.Module):
             log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
         return View(part, part.project(hide(x, takes_part)), plan, writes, reads, log_weight)
 
-    def _weights(self, view: View, own: SlotState, whole: SlotMemory, carried: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _weights(self, view: View, own: SlotState, whole: SlotMemory, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
         part, seen, plan, writes, reads, log_weight = view
         if writes is not None:
             log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        query, key = part.write.score_parts(hide(seen, writes), None, carried)
+        query, key = part.write.score_parts(hide(seen, writes), None, slots)
         null = part.write.null_logit
         written = ops.write_weights(own, query, key, plan, log_weight=log_weight, null_logit=null)
         share = (own.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
@@ -235,7 +247,7 @@ class HeteroSlotVirtualNode(nn.Module):
         return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
 
     def _part(self, name: str) -> Any:
-        return self.parts[0 if self.shared else self.types[name]]
+        return self.parts[self.types[SHARED if self.shared else name]]
 
     def _check(self, x_dict: Mapping[str, Tensor], given: Mapping[str, Mapping[str, Any]]) -> None:
         """Types, shapes, dtypes and devices of everything but the batches."""
@@ -317,3 +329,17 @@ class HeteroSlotVirtualNode(nn.Module):
     def __repr__(self) -> str:
         channels = self.channels[SHARED] if self.shared else self.channels
         return f"{type(self).__name__}({channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
+
+
+def _by_name(module: HeteroSlotVirtualNode, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Parts were once saved by number."""
+    for place, name in enumerate(module.types.values()):
+        old = f"{prefix}parts.{place}."
+        if str(place) not in module.types:
+            for key in [key for key in state if key.startswith(old)]:
+                state[f"{prefix}parts.{name}.{key.removeprefix(old)}"] = state.pop(key)
+
+
+def _tie(module: HeteroSlotVirtualNode, _: Any) -> None:
+    """Loading with ``assign=True`` gives every part slots of its own."""
+    module._share()

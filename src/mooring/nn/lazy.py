@@ -27,7 +27,7 @@ def lazy_channels(key: str) -> Callable[[type[Module]], type[Module]]:
     then become those of a module that was built with the right width.
 
     Args:
-        key: name of a parameter whose last axis has the width, ``{}`` in it being the number of the node type.
+        key: name of a parameter whose last axis has the width, ``{}`` in it being the name of the node type's part.
     """
 
     def decorate(kind: type[Module]) -> type[Module]:
@@ -72,6 +72,7 @@ class Waiting:
     ) -> None:
         self.kind, self.key, self.channels, self.args, self.kwargs = kind, key, channels, args, kwargs
         self.handles: list[Any] = []
+        self.before: dict[str, dict[str, Any]] = {}
 
     def hold(self, module: Any) -> None:
         """Replace the parameters by placeholders."""
@@ -85,10 +86,10 @@ class Waiting:
                 for name, parameter in one._parameters.items():
                     if parameter is not None:
                         one._parameters[name] = blank.setdefault(id(parameter), _Unknown())
-        self.handles = [
-            module.register_forward_pre_hook(self.before_forward, with_kwargs=True),
-            module.register_load_state_dict_pre_hook(self.before_load),
-        ]
+        self.before = {name: _own(one) for name, one in module.named_modules(remove_duplicate=False)}
+        self.handles = [module.register_forward_pre_hook(self.before_forward, with_kwargs=True)]
+        # It stays: torch is going through the hooks when this one is called, and none may then be removed.
+        module.register_load_state_dict_pre_hook(self.before_load)
 
     def before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         who = type(module).__name__
@@ -110,8 +111,11 @@ class Waiting:
         self.become(module, {name: _width(who, x[name]) if width == UNKNOWN else width for name, width in widths})
 
     def before_load(self, module: nn.Module, state: Mapping[str, Any], prefix: str, *_: Any) -> None:
+        if not self.handles:
+            return
         names = list(self.channels) if isinstance(self.channels, Mapping) else [""]
-        found: list[Any] = [state.get(prefix + self.key.format(place)) for place in range(len(names))]
+        parts = getattr(module, "types", {"": ""}).values()
+        found: list[Any] = [state.get(prefix + self.key.format(part)) for part in parts]
         if any(one is None or is_lazy(one) for one in found):
             return
         widths = [one.size(-1) for one in found]
@@ -123,9 +127,10 @@ class Waiting:
         # The first call may be one for inference, whose tensors could never be trained.
         with torch.inference_mode(False), torch.no_grad():
             self.kind.__init__.__wrapped__(twin, channels, *self.args, **self.kwargs)  # type: ignore[attr-defined]
-            _take_over(module, twin)
+            _take_over(module, twin, self.before)
         for handle in self.handles:
             handle.remove()
+        self.handles, self.before = [], {}
 
 
 class _Unknown(UninitializedParameter):
@@ -138,9 +143,19 @@ class _Unknown(UninitializedParameter):
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
-def _take_over(module: nn.Module, twin: nn.Module) -> None:
-    """Attributes and values of ``twin``, in the module's own parameters, which an optimiser may already hold."""
-    vars(module).update({name: one for name, one in vars(twin).items() if name not in _OF_EVERY_MODULE})
+def _own(module: nn.Module) -> dict[str, Any]:
+    return {name: one for name, one in vars(module).items() if name not in _OF_EVERY_MODULE}
+
+
+def _take_over(module: nn.Module, twin: nn.Module, before: Mapping[str, Mapping[str, Any]], path: str = "") -> None:
+    """Attributes and values of ``twin``, in the module's own parameters, which an optimiser may already hold.
+
+    An attribute that the user has set stays: it is not what it was before, by the path of each module.
+    """
+    mine_before, absent = before.get(path, {}), object()
+    for name, one in _own(twin).items():
+        if vars(module).get(name, absent) is mine_before.get(name, absent):
+            vars(module)[name] = one
     for name, made in twin._parameters.items():
         waits: Any = module._parameters[name]
         if made is not None and is_lazy(waits):
@@ -154,7 +169,7 @@ def _take_over(module: nn.Module, twin: nn.Module) -> None:
         if mine is None or child is None or mine is child:
             continue
         if type(mine) is type(child):
-            _take_over(mine, child)
+            _take_over(mine, child, before, f"{path}.{name}" if path else name)
         elif any(map(is_lazy, mine.parameters())):
             module._modules[name] = child.train(mine.training)
 

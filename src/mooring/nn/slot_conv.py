@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any, Literal, cast
 
@@ -171,6 +172,8 @@ def _norm(who: str, norm: Any, channels: int) -> nn.Module:
     if norm == "layer_norm":
         return nn.LayerNorm(channels)
     try:
+        with contextlib.suppress(TypeError):  # one without a width, such as PairNorm, whose first argument is a scale
+            return normalization_resolver(norm)
         return normalization_resolver(norm, channels)
     except (ValueError, TypeError) as error:
         raise ValueError(

@@ -27,7 +27,8 @@ class AcrossGraphs(nn.Module):
     """Slots -> slots: every channel of every slot standardised over the graphs of a batch, as batch norm does.
 
     In training the statistics are those of the graphs that something was written to. In evaluation, and wherever there
-    are fewer than two such graphs, they are running ones.
+    are fewer than two such graphs, they are running ones. ``torch.optim.swa_utils.update_bn`` and the conversion to
+    ``SyncBatchNorm`` look for torch's own classes and pass over it.
 
     Shapes: u ``[graphs, slots, channels]``, written ``[graphs]`` -> ``[graphs, slots, channels]``.
     """
@@ -56,7 +57,7 @@ class AcrossGraphs(nn.Module):
         # In half precision eps is nothing, and the square of a small deviation is too.
         wide = u.to(statistics_dtype(torch.promote_types(u.dtype, self.mean.dtype)))
         mean, variance = self.mean.to(wide.dtype), self.variance.to(wide.dtype)
-        if self.training and len(u) > 1:
+        if self.training:
             mean, variance = self._of_batch(wide, written)
         standard = (wide - mean) * (variance + self.eps).rsqrt()
         return (standard * self.weight + self.bias).to(u.dtype)

@@ -96,7 +96,7 @@ class SlotWrite(nn.Module):
         sources: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
-        slots: Float[Tensor, "graphs slots channels"] | None = None,
+        slots: Float[Tensor, "*graphs slots channels"] | None = None,
     ) -> SlotState:
         """With ``slots`` each graph's own take the place of the learned ones: a memory carried from another layer."""
         check_features(self, self.channels, x)

@@ -11,6 +11,7 @@ from torch_geometric.nn import GPSConv, TransformerConv
 from torch_geometric.nn.attention.performer import generalized_kernel, linear_attention
 
 from mooring.nn import MemorySpec, SlotUpdate, SlotWrite
+from mooring.ops.state import full_precision, statistics_dtype
 from mooring.zoo.base import GlobalModule, Locate, Rows
 from mooring.zoo.latents import Padding
 from mooring.zoo.registry import register
@@ -113,9 +114,14 @@ class LinearAttention(DenseAttention):
             lin(of).unflatten(-1, (attn.heads, -1)).transpose(1, 2)
             for lin, of in ((attn.q, x), (attn.k, sources.x), (attn.v, sources.x))
         )
-        q, k = (generalized_kernel(part, attn.fast_attn.projection_matrix, attn.kernel) for part in (q, k))
-        k = k * sources.log_weight.exp()[:, None, :, None].to(k.dtype)
-        out: Tensor = attn.attn_out(linear_attention(q, k, v).transpose(1, 2).flatten(-2))
+        # A query that meets nothing divides by next to nothing, which half precision cannot hold.
+        wide = statistics_dtype(q.dtype)
+        with full_precision(q.device):
+            projection = attn.fast_attn.projection_matrix.to(wide)
+            q, k = (generalized_kernel(part.to(wide), projection, attn.kernel) for part in (q, k))
+            k = k * sources.log_weight.exp()[:, None, :, None].to(wide)
+            found = linear_attention(q, k, v.to(wide)).to(v.dtype)
+        out: Tensor = attn.attn_out(found.transpose(1, 2).flatten(-2))
         return out
 
 

@@ -86,7 +86,10 @@ class CountedWrite(SlotWrite):
         """
         if log_weight is not None and log_weight.dim() > 1:
             rows = log_weight.flatten(1)
-            log_weight = rows.logsumexp(dim=1) - math.log(rows.size(1))
+            # Of a node that is left out everywhere no logarithm has a gradient.
+            absent = (rows == -math.inf).all(dim=1)
+            mean = rows.masked_fill(absent.unsqueeze(1), 0.0).logsumexp(dim=1) - math.log(rows.size(1))
+            log_weight = mean.masked_fill(absent, -math.inf)
         return pooled_mean(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
 
 
