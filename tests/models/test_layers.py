@@ -103,6 +103,22 @@ def test_an_adjacency_has_all_derivatives() -> None:
         assert torch.autograd.gradgradcheck(lambda x, product=product: product(x).sin(), x)
 
 
+def test_an_adjacency_goes_through_torch_func() -> None:
+    adjacency, x = Adjacency(edges(), NODES), torch.randn(3, NODES, 2, dtype=torch.float64)
+    for product in (adjacency.mean, adjacency.symmetric):
+        each = torch.stack([product(one) for one in x])
+        assert_close(torch.func.vmap(product)(x), each)
+        assert_close(torch.func.vmap(product, in_dims=1)(x.movedim(0, 1)), each)
+
+        def score(one: Tensor, product: Callable[[Tensor], Tensor] = product) -> Tensor:
+            return product(one).sin().sum()
+
+        one = x[0].clone().requires_grad_()
+        (expected,) = torch.autograd.grad(score(one), one)
+        assert_close(torch.func.grad(score)(x[0]), expected)
+        assert_close(torch.func.vmap(torch.func.grad(score))(x)[0], expected)
+
+
 def test_an_adjacency_keeps_the_precision_of_the_nodes() -> None:
     adjacency = Adjacency(edges(), NODES)
     x = torch.randn(NODES, CHANNELS, dtype=torch.float64)

@@ -12,7 +12,18 @@ from torch import Tensor
 
 from mooring.ops.checks import check_count, check_device, check_rows, check_tensor, checks_values, readable
 
-Pair = tuple[Tensor, Tensor]
+
+class Pair:
+    """A matrix and its transpose; not a tuple, which ``torch.func`` would take apart and wrap."""
+
+    def __init__(self, matrix: Tensor, transpose: Tensor) -> None:
+        self.matrix, self.transpose = matrix, transpose
+
+    def to(self, where: torch.device | torch.dtype | str | int) -> Pair:
+        return Pair(self.matrix.to(where), self.transpose.to(where))
+
+    def flipped(self) -> Pair:
+        return Pair(self.transpose, self.matrix)
 
 
 class Adjacency:
@@ -59,7 +70,7 @@ class Adjacency:
     def to(self, device: torch.device | str | int) -> Adjacency:
         """The same edges on another device."""
         other = copy.copy(self)
-        other._kept = {key: (one.to(device), two.to(device)) for key, (one, two) in self._kept.items()}
+        other._kept = {key: pair.to(device) for key, pair in self._kept.items()}
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Adjacency:
@@ -68,10 +79,10 @@ class Adjacency:
     def _multiply(self, name: str, x: Tensor) -> Tensor:
         """The product in the dtype of ``x``; PyTorch has none in half precision on a CPU, so there it is in float32."""
         who = type(self).__name__
-        check_device(who, x=x, adjacency=self._kept[name, torch.float64][0])
+        check_device(who, x=x, adjacency=self._kept[name, torch.float64].matrix)
         check_rows(who, "x", x, self.num_nodes, "the adjacency")
         dtype = torch.promote_types(x.dtype, torch.float32)
-        return _Product.apply(x.to(dtype), *self._pair(name, dtype)).to(x.dtype)
+        return _Product.apply(x.to(dtype), self._pair(name, dtype)).to(x.dtype)
 
     def _keep(self, name: str, sender: Tensor, receiver: Tensor, value: Tensor) -> None:
         """Keep the matrix of some edges and its transpose."""
@@ -82,12 +93,11 @@ class Adjacency:
                 torch.sparse_coo_tensor(torch.stack(pair), value, size, check_invariants=True).coalesce()
                 for pair in ((receiver, sender), (sender, receiver))
             )
-            self._kept[name, torch.float64] = one.to_sparse_csr(), other.to_sparse_csr()
+            self._kept[name, torch.float64] = Pair(one.to_sparse_csr(), other.to_sparse_csr())
 
     def _pair(self, name: str, dtype: torch.dtype) -> Pair:
         if (name, dtype) not in self._kept:
-            one, other = self._kept[name, torch.float64]
-            self._kept[name, dtype] = one.to(dtype), other.to(dtype)
+            self._kept[name, dtype] = self._kept[name, torch.float64].to(dtype)
         return self._kept[name, dtype]
 
 
@@ -112,18 +122,24 @@ class _Product(torch.autograd.Function):
     """``matrix @ x`` with the transpose at hand. A product with a constant is its own derivative in ``x``."""
 
     @staticmethod
-    def forward(x: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
+    def forward(x: Tensor, pair: Pair) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            return matrix @ x
+            return pair.matrix @ x
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.matrix, ctx.transpose = inputs
+        _, ctx.pair = inputs
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return _Product.apply(grad, ctx.transpose, ctx.matrix), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Product.apply(grad, ctx.pair.flipped()), None
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor, *_: None) -> Tensor:
-        return _Product.apply(x, ctx.matrix, ctx.transpose)
+        return _Product.apply(x, ctx.pair)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], x: Tensor, pair: Pair) -> tuple[Tensor, int]:
+        """Many features at once are more columns of one product."""
+        x = x.movedim(in_dims[0], -1)
+        return _Product.apply(x.flatten(1), pair).unflatten(1, x.shape[1:]), x.dim() - 1
