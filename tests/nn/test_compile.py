@@ -30,3 +30,7 @@ def test_compiles_to_one_graph_for_all_sizes(names: tuple[str, ...]) -> None:
 def test_inductor_lowers_a_batch_whose_number_of_graphs_it_does_not_know() -> None:
     graphs = json.loads(run_script(WORKER, "SlotVirtualNode, inductor").splitlines()[-1])
     assert 1 <= graphs["SlotVirtualNode, inductor"] <= 2
+
+
+def test_compiled_modules_have_tangents() -> None:
+    run_script(WORKER, "tangents")

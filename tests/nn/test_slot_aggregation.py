@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import MultiAggregation
@@ -179,7 +179,8 @@ MESSAGES = [
     (
         {"dim_size": 1},
         ValueError,
-        "SlotAggregation: index has ids from 0 to 1 but dim_size=1. Number the graphs from 0, or raise dim_size to 2.",
+        "SlotAggregation: invalid 'dim_size': index has ids from 0 to 1 but dim_size=1. Number the graphs from 0, or "
+        "raise dim_size to 2.",
     ),
     (
         {"index": torch.zeros(5)},
@@ -204,3 +205,11 @@ def test_without_an_index_all_elements_are_in_the_first_set() -> None:
         found = module(x, dim_size=sets)
         assert found.shape == (sets, whole.size(1))
         assert_close(found[:1], whole)
+
+
+def test_a_wrapped_last_map_is_called() -> None:
+    module = SlotAggregation(CHANNELS, SLOTS, heads=HEADS)
+    x, index = torch.randn(5, CHANNELS), torch.tensor([0, 0, 1, 1, 1])
+    expected = module(x, index)
+    module.lin = nn.Sequential(module.lin)
+    assert_close(module(x, index), expected)

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
+
+from mooring import ops
+from mooring.ops import all_merge
+from support import assert_close
 
 from ranks import CASES, Case, run_ranks, step  # isort: skip
 
@@ -124,3 +129,22 @@ def test_control_a_sum_that_sends_no_gradient_to_other_ranks(results: Results, n
     assert found["out"] <= TOLERANCE
     assert found["x"] > 1e-3
     assert found["write.lin_key.weight"] > 1e-2
+
+
+def test_second_derivatives_go_through_the_merge() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        key = torch.randn(7, 1, 3, dtype=torch.float64, requires_grad=True)
+        query = torch.randn(2, 1, 3, dtype=torch.float64)
+
+        def score(key: Tensor, merge: bool) -> Tensor:
+            state = ops.write(query, key, key)
+            state = all_merge(state) if merge else state
+            return state.content.sin().sum() + state.log_mass.square().sum()
+
+        grads = [torch.autograd.grad(score(key, merge), key, create_graph=True)[0] for merge in (True, False)]
+        seconds = [torch.autograd.grad(grad.sin().sum(), key)[0] for grad in grads]
+        assert_close(grads[0], grads[1])
+        assert_close(seconds[0], seconds[1])
+    finally:
+        dist.destroy_process_group()

@@ -48,7 +48,8 @@ class GNN(nn.Module):
             places; or None. Anything with the forward of :class:`~mooring.nn.SlotVirtualNode` will do.
         memory_after: numbers of the layers, from 0, that a memory follows; if None all but the last, or the only one.
         carry: hand the memory's slots from place to place; None does so where the module is made for it, as
-            :class:`~mooring.models.OGBVirtualNode` is.
+            :class:`~mooring.models.OGBVirtualNode` is. The learned slots of all places but the first are then out of
+            use, and ``DistributedDataParallel`` needs ``find_unused_parameters=True``.
         readout: see :class:`~mooring.models.Readout`; None predicts for each node.
         log_size: show the logarithm of a graph's number of nodes to all its ``"nodes"`` at the start, or to the
             ``"head"``; a control for memories that may do no more than that.

@@ -97,6 +97,7 @@ class SlotAggregation(Aggregation):
             norm=update_norm,
             content_dropout=content_dropout,
         )
+        self.out_channels = out_channels
         self.lin = nn.Linear(slots * channels, out_channels)
 
     def reset_parameters(self) -> None:
@@ -140,7 +141,7 @@ class SlotAggregation(Aggregation):
         if index is None and ptr is None and dim_size not in (None, 1):
             index = x.new_zeros(x.size(0), dtype=torch.long)
         plan = make_plan(who, index, ptr, x.size(0), dim_size, name="index", count_name="dim_size", device=x.device)
-        row_bytes = self.lin.out_features * x.element_size()
+        row_bytes = self.out_channels * x.element_size()
         checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
         if plan.occupied is not None:
             found: Any = self.forward(x, plan.occupied.plan, return_state=return_state)

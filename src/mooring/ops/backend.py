@@ -25,6 +25,7 @@ from torch.autograd import forward_ad
 from mooring.ops import plain, tiles
 from mooring.ops.checks import Switch
 from mooring.ops.plan import Plan
+from mooring.ops.state import in_forward_mode
 
 Backend = Literal["tiles", "plain", "triton"]
 
@@ -112,7 +113,7 @@ def _suits_triton(tensors: list[Tensor]) -> bool:
 def _is_transformed(tensor: Tensor) -> bool:
     """Whether PyTorch must see every step: no data behind the tensor, or a derivative that our backward lacks."""
     if torch.compiler.is_compiling():
-        return False
+        return in_forward_mode()
     if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta or torch._C._are_functorch_transforms_active():
         return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+    return in_forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None

@@ -253,8 +253,10 @@ def check_index(
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:
             or_raise = f", or raise {count_name} to {largest + 1}" if smallest >= 0 else ""
+            # In the words of PyG's aggregations, which their tests look for.
+            invalid = f"invalid {count_name!r}: " if count_name == "dim_size" else ""
             raise ValueError(
-                f"{who}: {name} has ids from {smallest} to {largest} but {count_name}={count}. "
+                f"{who}: {invalid}{name} has ids from {smallest} to {largest} but {count_name}={count}. "
                 f"Number the graphs from 0{or_raise}."
             )
     return count

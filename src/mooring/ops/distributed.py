@@ -23,9 +23,7 @@ class _SumOverRanks(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        grad = _copy(grads[0])
-        dist.all_reduce(grad, group=ctx.group)
-        return grad, None
+        return _SumOverRanks.apply(grads[0], ctx.group), None
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mooring.ops.state import full_precision
+from mooring.ops.state import full_precision, in_forward_mode
 
 # PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was
 # 7 times slower than along another axis, and over 16 slots twice as fast.
@@ -29,7 +29,8 @@ def map_heads(
     """
     weight = weight.to(x.dtype)
     with full_precision(x.device):
-        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        opaque = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        if opaque and not in_forward_mode():  # the op has no tangents
             return map_heads_op(x, weight.mT if transposed else weight)
         # Heads to the front and back as views: no copy on the way in where the heads of a slot lie side by side.
         rows = x if x.dim() == 3 else x.flatten(0, -3)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _NOTHING = nullcontext()
 
@@ -15,6 +16,11 @@ _NOTHING = nullcontext()
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     """Half precision is for storage; sums over many nodes are kept in float32 or better."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def in_forward_mode() -> bool:
+    """Whether tangents may be about, which our own operators do not have; a traced graph is guarded by it."""
+    return forward_ad._current_level >= 0
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:
