@@ -244,6 +244,19 @@ def test_what_is_set_before_the_first_call_stays() -> None:
     assert (plain.scale, plain.channels) == (1.0, 16)
 
 
+def test_large_widths_are_known_after_pickling() -> None:
+    """Pickled numbers above 256 are other objects than those they were."""
+    memory = HeteroSlotVirtualNode({"user": -1, "item": 8}, 4, memory_channels=512)
+    for module in (memory, pickle.loads(pickle.dumps(memory))):
+        module({"user": torch.randn(3, 300), "item": torch.randn(2, 8)})
+        part = module.parts["user"]
+        assert (part.project.in_features, part.integrate.lin_node.in_features, module.channels["user"]) == (
+            300,
+            300,
+            300,
+        )
+
+
 @pytest.mark.parametrize("kind", [SlotVirtualNode, VirtualNode, SlotAggregation])
 def test_a_state_is_loaded_beside_other_hooks(kind: Any) -> None:
     options = {} if kind is VirtualNode else {"slots": 4}

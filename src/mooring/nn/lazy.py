@@ -140,6 +140,8 @@ class _Unknown(UninitializedParameter):
         return self
 
 
+# Values that are compared by what they are.
+PLAIN = (int, float, str, tuple, dict)
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
@@ -154,7 +156,7 @@ def _take_over(module: nn.Module, twin: nn.Module, before: Mapping[str, Mapping[
     """
     mine_before, absent = before.get(path, {}), object()
     for name, one in _own(twin).items():
-        if vars(module).get(name, absent) is mine_before.get(name, absent):
+        if _unchanged(vars(module).get(name, absent), mine_before.get(name, absent)):
             vars(module)[name] = one
     for name, made in twin._parameters.items():
         waits: Any = module._parameters[name]
@@ -172,6 +174,11 @@ def _take_over(module: nn.Module, twin: nn.Module, before: Mapping[str, Mapping[
             _take_over(mine, child, before, f"{path}.{name}" if path else name)
         elif any(map(is_lazy, mine.parameters())):
             module._modules[name] = child.train(mine.training)
+
+
+def _unchanged(now: Any, before: Any) -> bool:
+    """The same object; or an equal value, since a pickled number is another object."""
+    return now is before or (type(now) is type(before) and isinstance(now, PLAIN) and now == before)
 
 
 def _is_unknown(channels: Any) -> bool:

@@ -86,7 +86,7 @@ class CountedWrite(SlotWrite):
         """
         if log_weight is not None and log_weight.dim() > 1:
             rows = log_weight.flatten(1)
-            # Of a node that is left out everywhere no logarithm has a gradient.
+            # The logarithm of a sum of nothing has no gradient.
             absent = (rows == -math.inf).all(dim=1)
             mean = rows.masked_fill(absent.unsqueeze(1), 0.0).logsumexp(dim=1) - math.log(rows.size(1))
             log_weight = mean.masked_fill(absent, -math.inf)
