@@ -49,6 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--device {device}: torch finds no CUDA device here. Use --device cpu.")
 
 
+# The same random numbers whichever tests ran before: for modules built while a file of tests is imported, for fixtures
+# that several tests share, and for the test itself.
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def _same_random_numbers() -> None:
     torch.manual_seed(0)
