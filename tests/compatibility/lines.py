@@ -381,6 +381,20 @@ def as_aggr_unsorted(subject: Subject) -> None:
     same(conv(x, edges), conv(x, edges[:, edges[1].argsort(stable=True)]), "the order of the edges matters")
 
 
+@check(
+    "In PyG",
+    "`aggr=` of an attention layer, whose messages have heads",
+    ours=SETS,
+    sets=Fails("two-dimensional inputs", "It takes one vector per message."),
+)
+def as_aggr_of_heads(subject: Subject) -> None:
+    conv, x = GATConv(CHANNELS, CHANNELS, heads=3, add_self_loops=False, aggr=subject.build()).double(), features()
+    assert conv(x, BY_TARGET).shape == (7, 3 * CHANNELS)
+    heads = features(BY_TARGET.size(1), 3, CHANNELS)
+    out = conv.aggr_module(heads, BY_TARGET[1], dim=0)
+    same(out[:, 1], conv.aggr_module(heads[:, 1], BY_TARGET[1]), "heads are not aggregated each on its own")
+
+
 @check("In PyG", "inside a `MultiAggregation`", ours=SETS, sets=WORKS)
 def multi_aggregation(subject: Subject) -> None:
     multi, x = MultiAggregation([double(subject), "mean"]), features()

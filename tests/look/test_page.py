@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data, HeteroData
 
 import mooring
+from mooring import zoo
 from mooring.audit import Card, Finding
 from mooring.look import Page, look
 from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotVirtualNode, VirtualNode
@@ -163,12 +164,27 @@ def test_a_molecule_is_drawn_as_a_chemist_would() -> None:
     [
         (nn.Linear(3, 3), ring(5), "Linear has no memory inside"),
         (SlotVirtualNode(CHANNELS, SLOTS, HEADS), torch.randn(5, CHANNELS), "data is Tensor, expected torch_geometric"),
-        (lambda x: x, ring(5), "expected an nn.Module"),
+        (lambda x: x, ring(5), "model is a function but an nn.Module, a SlotMemory or a dictionary of them was"),
+        ({}, ring(5), "the dictionary has no memory"),
+        ({0: None}, ring(5), "model is a dict but an nn.Module"),
+        (zoo.build("transformer", zoo.MemorySpec(channels=CHANNELS)), ring(5), "DenseAttention kept no memory"),
     ],
 )
 def test_what_cannot_be_looked_at_is_said(model: nn.Module, data: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
         look(model, data)
+
+
+def test_what_a_pass_returned_is_shown_without_another() -> None:
+    memory, graphs = SlotVirtualNode(CHANNELS, SLOTS, HEADS), Batch.from_data_list([ring(5), ring(7)])
+    _, inside = memory(graphs.x, graphs.batch, return_state=True)
+    page = look(inside, graphs)
+    expected = look(memory, graphs)
+    assert repr(page) == "Page('Memory', 2 graphs, 1 memory)"
+    assert data_of(page)["calls"][0]["graphs"] == data_of(expected)["calls"][0]["graphs"]
+    assert [one["name"] for one in data_of(look({0: inside, 2: inside}, graphs))["calls"]] == ["0", "2"]
+    with pytest.raises(ValueError, match="memory has the slots of 2 graphs but the data has 1"):
+        look(inside, ring(5))
 
 
 def test_a_memory_over_something_else_than_nodes_is_said() -> None:

@@ -173,6 +173,8 @@ def test_modules_made_for_it_are_carried_and_others_asked_in_vain_are_named() ->
     assert model(memory=lambda channels: zoo.filled(OGBVirtualNode(channels), spec)).carry
     with pytest.raises(ValueError, match="VirtualNode takes no memory of the layer before"):
         model(memory=VirtualNode, carry=True)
+    with pytest.raises(ValueError, match="DenseAttention takes no memory of the layer before"):
+        model(memory=lambda channels: zoo.build("transformer", spec), carry=True)
     with pytest.raises(ValueError, match="gmt: takes no memory"):
         model(memory=lambda channels: zoo.build("gmt", spec), carry=True)(**graphs())
 
@@ -199,6 +201,7 @@ def test_sums_are_measured_in_a_typical_size() -> None:
     assert_close(total[0], 0.5 * mean[0])
     assert not bool(mean[1].any() or total[1].any())
     assert_close(Readout(CHANNELS, MaxAggregation())(x, plan)[0], x[:2].amax(dim=0))
+    assert_close(Readout(CHANNELS)(x, plan.batch, num_graphs=plan.num_graphs), Readout(CHANNELS)(x, plan=plan))
 
 
 def test_positions_are_added_and_asked_for() -> None:

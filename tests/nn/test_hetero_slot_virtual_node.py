@@ -56,6 +56,22 @@ def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool, compet
     assert_close(memory.read_weights, inside.read_weights)
 
 
+def test_a_type_is_told_by_its_plan() -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
+    x, index = batch()
+    plans = {name: ops.plan(one, num_graphs=3) for name, one in index.items()}
+    expected = module(x, index, num_graphs=3)
+    for given in ({"plan_dict": plans}, {"batch_dict": plans}):
+        for name, out in module(x, **given).items():
+            assert_close(out, expected[name])
+    for name, out in module(x, {"user": index["user"]}, plan_dict={"item": plans["item"]}).items():
+        assert_close(out, expected[name])
+    with pytest.raises(ValueError, match="type 'user': got plan and batch"):
+        module(x, index, plan_dict=plans)
+    with pytest.raises(ValueError, match="plan_dict has 'shop' but x_dict has not"):
+        module(x, plan_dict={"shop": plans["user"]})
+
+
 def test_every_type_has_projections_of_its_own_and_the_slots_are_shared() -> None:
     module = HeteroSlotVirtualNode({"user": 8, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
     x = {"user": USERS.randn(USERS.num_nodes, 8), "item": ITEMS.randn(ITEMS.num_nodes, CHANNELS)}

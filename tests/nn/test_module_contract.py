@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
+from mooring import ops
 from mooring.nn import GlobalFiLM, SlotAggregation, SlotConv, SlotFiLM, SlotRead, SlotUpdate, SlotVirtualNode, SlotWrite
-from support import Ragged, assert_finite
+from support import Ragged, assert_close, assert_finite
 
 from modules import CHANNELS, HEADS, NAMES, SLOTS, VIRTUAL_NODES, inputs  # isort: skip
 
@@ -125,6 +126,16 @@ def test_statistics_are_float32_under_autocast_and_in_bfloat16(name: str) -> Non
     assert memory.state.log_mass.dtype == torch.float32
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("folded", [False, True])
+def test_the_content_of_a_bfloat16_write_is_float32(folded: bool, autocast: bool) -> None:
+    module, x = SlotWrite(CHANNELS, 3, 2).bfloat16(), torch.randn(7, CHANNELS).bfloat16()
+    module.folded = folded
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        state = module(x)
+    assert state.content.dtype == state.log_mass.dtype == torch.float32
+
+
 @EVERY
 def test_bfloat16_module(name: str) -> None:
     torch.manual_seed(0)
@@ -160,3 +171,17 @@ def test_anchors_start_at_zero_unless_told(part: type[torch.nn.Module]) -> None:
 def test_films_start_near_the_identity_unless_told() -> None:
     assert float(SlotFiLM(97).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)
     assert float(GlobalFiLM(97, SLOTS).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)
+
+
+def test_the_parts_of_a_virtual_node_take_batch_ptr_or_plan() -> None:
+    x, batch, ptr = torch.randn(5, CHANNELS), torch.tensor([0, 0, 2, 2, 2]), torch.tensor([0, 2, 2, 5])
+    write, read, film = SlotWrite(CHANNELS, 3, 2), SlotRead(CHANNELS, 3, 2), GlobalFiLM(CHANNELS, 3, init_std=0.5)
+    plan, memory = ops.plan(batch), torch.randn(3, 3, CHANNELS)
+    for told in ({"batch": plan}, {"plan": plan}, {"ptr": ptr}):
+        assert_close(write(x, **told).content, write(x, batch).content)
+        assert_close(read(x, memory, **told), read(x, memory, batch))
+    assert torch.equal(film(x, None, memory, plan), film(x, None, memory, batch))
+    with pytest.raises(ValueError, match="SlotRead: got plan and ptr"):
+        read(x, memory, ptr=ptr, plan=plan)
+    with pytest.raises(ValueError, match="SlotWrite: got plan and batch"):
+        write(x, batch, plan=plan)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from torch import Tensor, nn
+from torch_geometric import nn as convs
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import MultiAggregation
@@ -49,8 +50,14 @@ def test_a_plan_in_place_of_the_index() -> None:
     aggr, batch = aggregation(), Ragged((5, 0, 7, 1), False, seed=1)
     x, plan = batch.randn(batch.num_nodes, CHANNELS), ops.plan(batch.index(), num_graphs=4)
     assert_close(aggr(x, plan), aggr(x, batch.index(), dim_size=4))
+    assert torch.equal(aggr(x, plan=plan), aggr(x, plan))
+    assert torch.equal(aggr.forward(x, plan=plan), aggr(x, plan))
     with pytest.raises(ValueError, match="the plan was made for 4"):
         aggr(x, plan, dim_size=3)
+    with pytest.raises(ValueError, match="got plan and index"):
+        aggr(x, batch.index(), plan=plan)
+    with pytest.raises(TypeError, match=r"plan is a torch.Tensor but a Plan was expected. Make it by"):
+        aggr(x, plan=batch.index())
 
 
 def test_without_index_or_ptr_everything_is_one_set() -> None:
@@ -126,6 +133,51 @@ def test_inside_message_passing() -> None:
     assert_close(conv(x, shuffled), out)
 
 
+@given(ragged(3))
+def test_further_axes_are_aggregated_each_on_their_own(batch: Ragged) -> None:
+    aggr, x, index = aggregation(out_channels=OUT), batch.randn(batch.num_nodes, 2, 3, CHANNELS), batch.index()
+    out, memory = aggr(x, index, dim_size=batch.num_graphs, dim=0, return_state=True)
+    assert out.shape == (batch.num_graphs, 2, 3, OUT)
+    assert out.is_contiguous()
+    assert memory.slots.size(0) == 6 * batch.num_graphs
+    for i, j in ((0, 0), (0, 2), (1, 1)):
+        alone, inside = aggr(x[:, i, j], index, dim_size=batch.num_graphs, return_state=True)
+        assert_close(out[:, i, j], alone)
+        assert_close(memory.slots.view(2, 3, batch.num_graphs, *memory.slots.shape[1:])[i, j], inside.slots)
+        assert_close(memory.write_weights.view(2, 3, -1, SLOTS, HEADS)[i, j], inside.write_weights)
+    assert_close(aggr(x.movedim(0, 1), index, dim_size=batch.num_graphs, dim=-3), out.movedim(0, 1))
+    assert_close(aggr(x.movedim(0, -2), ops.plan(index, num_graphs=batch.num_graphs)), out.movedim(0, -2))
+
+
+WITH_HEADS: dict[str, Callable[[SlotAggregation], MessagePassing]] = {
+    "GATConv": lambda aggr: convs.GATConv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
+    "GATv2Conv": lambda aggr: convs.GATv2Conv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
+    "TransformerConv": lambda aggr: convs.TransformerConv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
+    "SuperGATConv": lambda aggr: convs.SuperGATConv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
+    "GeneralConv": lambda aggr: convs.GeneralConv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
+    "ARMAConv": lambda aggr: convs.ARMAConv(CHANNELS, CHANNELS, num_stacks=3, aggr=aggr),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WITH_HEADS))
+def test_inside_layers_whose_messages_have_heads(name: str) -> None:
+    x, edge_index = graph()
+    aggr = aggregation()
+    conv, seen = WITH_HEADS[name](aggr).double().eval(), []
+    handle = aggr.register_forward_pre_hook(lambda _, given, more: seen.append((*given, more)), with_kwargs=True)
+    result = []
+    other = aggr.register_forward_hook(lambda _, given, out: result.append(out))
+    assert_finite(conv(x, edge_index))
+    handle.remove()
+    other.remove()
+    (messages, *rest, more), (out,) = seen[0], result
+    index = more.get("index", rest[0] if rest else None)
+    assert messages.dim() == 3
+    heads = 0 if name == "ARMAConv" else 1
+    for head in range(3):
+        assert_close(out.select(heads, head), aggr(messages.select(heads, head), index, dim_size=7))
+
+
 @pytest.mark.parametrize(("mode", "width"), [("cat", 2 * CHANNELS), ("sum", CHANNELS), ("attn", CHANNELS)])
 def test_inside_a_multi_aggregation(mode: str, width: int) -> None:
     x, edge_index = graph()
@@ -157,9 +209,7 @@ def test_pygs_errors_come_through() -> None:
     x, index = torch.randn(5, CHANNELS).double(), torch.tensor([0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match="invalid dimension '3'"):
         aggregation()(x, index, dim=3)
-    with pytest.raises(ValueError, match="two-dimensional inputs"):
-        aggregation()(x.unsqueeze(0), index)
-    with pytest.raises(ValueError, match="in first dimension"):
+    with pytest.raises(ValueError, match=r"x has shape \[5, 10\] and dim=-1 but .*channels last were expected"):
         aggregation()(x, torch.arange(CHANNELS), dim=-1)
     with pytest.raises(ValueError, match="invalid 'dim_size'"):
         aggregation()(x, ptr=torch.tensor([0, 2, 5]), dim_size=3)

@@ -60,6 +60,18 @@ def test_a_write_of_competing_slots_equals_the_oracle() -> None:
     )
 
 
+def test_weights_of_each_slot_and_head_equal_the_oracle() -> None:
+    query, key = torch.randn(SLOTS, HEADS, DIM).double(), torch.randn(NODES, HEADS, DIM).double()
+    value, weight = torch.randn(NODES, HEADS, 7).double(), torch.randn(NODES, SLOTS, HEADS).double()
+    index = torch.arange(NODES) % GRAPHS
+    for null in (None, torch.zeros(HEADS).double()):
+        assert_same(
+            lambda *inputs, null=null: ops.write(*inputs[:3], index, log_weight=inputs[3], null_logit=null),
+            lambda *inputs, null=null: reference.write(*inputs[:3], index, log_weight=inputs[3], null_logit=null),
+            *(query, key, value, weight),
+        )
+
+
 def test_huge_scores_stay_finite() -> None:
     query, key = 1e4 * torch.randn(SLOTS, HEADS, DIM), torch.randn(NODES, 1, DIM)
     state = ops.write(query, key, key, null_logit=torch.zeros(HEADS))

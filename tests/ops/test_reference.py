@@ -31,6 +31,16 @@ def test_log_weight_multiplies() -> None:
     assert state.log_mass.exp().item() == pytest.approx(13 + 5, abs=1e-12)
 
 
+def test_a_weight_of_each_slot_and_head_is_that_of_its_own_write() -> None:
+    weight = torch.tensor([[[0.0, 1.0], [-2.0, 0.5]]] * 3, dtype=F64) * torch.arange(3, dtype=F64).view(3, 1, 1)
+    together = reference.write(ONE.expand(2, 2, 1), KEY, VALUE, log_weight=weight)
+    for slot in range(2):
+        for head in range(2):
+            alone = reference.write(ONE, KEY, VALUE, log_weight=weight[:, slot, head])
+            assert_close(together.content[:, slot, head], alone.content[:, 0, 0])
+            assert_close(together.log_mass[:, slot, head], alone.log_mass[:, 0, 0])
+
+
 def test_read_is_a_softmax_over_the_slots_of_the_nodes_own_graph() -> None:
     query = torch.ones(2, 1, 1, dtype=F64)
     key = torch.tensor([0.0, math.log(3)], dtype=F64).view(2, 1, 1)

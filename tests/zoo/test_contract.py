@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from mooring import zoo
+from mooring.nn import SlotVirtualNode
 from mooring.zoo.budget import WithNodeMLP
 from support import assert_close, assert_finite
 
@@ -28,6 +29,17 @@ def test_only_targets_change_and_their_features_keep_their_shape(name: str, spec
     assert bool((out[targets] != given.x[targets]).any(dim=1).all())
     if name not in RANDOM_EDGES:
         assert_close(out[targets], given.to(module)[targets])
+
+
+@EVERY
+def test_a_layer_without_a_memory_before_it_may_say_so(name: str) -> None:
+    module, given = build(name, SPEC), call(SPEC)
+    if name not in RANDOM_EDGES:
+        assert torch.equal(given.to(module, memory=None), given.to(module))
+    if not getattr(module, "takes_memory", True):
+        _, memory = given.to(SlotVirtualNode.from_spec(SPEC).double(), return_state=True)
+        with pytest.raises(ValueError, match="got a memory but takes no memory of the layer before"):
+            given.to(module, memory=memory)
 
 
 @SPECS

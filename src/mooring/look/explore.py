@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -13,6 +13,8 @@ from mooring.look.graphs import as_batch, draw, num_graphs
 from mooring.look.pack import pack
 from mooring.look.page import Page
 from mooring.look.record import Call, memories, record
+from mooring.nn import SlotMemory
+from mooring.ops.checks import described
 
 MAX_NODES = 2000
 MAX_GRAPHS = 4
@@ -26,7 +28,7 @@ class NoMemory(ValueError):
 
 
 def look(
-    model: nn.Module,
+    model: nn.Module | SlotMemory | Mapping[Any, SlotMemory],
     data: Any,
     *,
     call: Callable[[nn.Module, Any], Any] | None = None,
@@ -39,7 +41,8 @@ def look(
 
     Args:
         model: a memory (:class:`~mooring.nn.SlotVirtualNode`, a module of the zoo, ...) or any model with memories
-            inside. It runs once, in eval mode and without gradients, and is left as it was.
+            inside. It runs once, in eval mode and without gradients, and is left as it was. Or what a pass over
+            ``data`` returned, a :class:`~mooring.nn.SlotMemory` or a dictionary of them; nothing is run then.
         data: PyG data, a batch, or a list of data; of a list the first two are shown side by side. Positions are those
             of ``data.pos``, of rdkit's depiction where ``data.smiles`` is a molecule and rdkit is installed, or of a
             layout of the edges.
@@ -58,26 +61,50 @@ def look(
     Page('SlotVirtualNode', 1 graph, 1 memory)
     """
     model = getattr(model, "_orig_mod", model)  # a compiled model keeps the one that hooks work on
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"look: model is {type(model).__name__}, expected an nn.Module.")
     if type(max_nodes) is not int or not 1 <= max_nodes <= MOST_NODES:
         raise ValueError(f"look: max_nodes is {max_nodes}, expected a whole number from 1 to {MOST_NODES:,}.")
+    batch = as_batch(data)
+    chosen = _chosen(graphs, num_graphs(batch))
+    calls = _run(model, batch, call) if isinstance(model, nn.Module) else _kept(model, num_graphs(batch))
+    drawn = draw(batch, chosen, max_nodes)
+    name = title or (type(model).__name__ if isinstance(model, nn.Module) else "Memory")
+    return Page(name, pack(name, _shown(calls, batch), drawn, chosen, num_graphs(batch), card))
+
+
+def _run(model: nn.Module, batch: Any, call: Callable[[nn.Module, Any], Any] | None) -> list[Call]:
+    """The passes through the memories of a model."""
     if not memories(model):
         raise NoMemory(
             f"look: {type(model).__name__} has no memory inside. Pass a SlotVirtualNode, a module of mooring.zoo, or a "
             "model that contains one."
         )
-    batch = as_batch(data)
-    chosen = _chosen(graphs, num_graphs(batch))
     calls = record(model, lambda: call(model, batch) if call is not None else _call(model, batch))
     if not calls:
         raise NoMemory(
-            f"look: {type(model).__name__} ran without calling any of its memories. Pass call=, a function of model "
-            "and data that does."
+            f"look: {type(model).__name__} kept no memory. If none was called, pass call=, a function of model and "
+            "data that does. If its nodes attend to each other directly, there is none to show."
         )
-    drawn = draw(batch, chosen, max_nodes)
-    name = title or type(model).__name__
-    return Page(name, pack(name, _shown(calls, batch), drawn, chosen, num_graphs(batch), card))
+    return calls
+
+
+def _kept(memory: Any, graphs: int) -> list[Call]:
+    """The passes that a model told of."""
+    if isinstance(memory, SlotMemory):
+        memory = {"memory": memory}
+    if not isinstance(memory, Mapping) or not all(isinstance(one, SlotMemory) for one in memory.values()):
+        raise TypeError(
+            f"look: model is {described(memory)} but an nn.Module, a SlotMemory or a dictionary of them was expected. "
+            "Pass a model, or what its call with return_state=True gave."
+        )
+    if not memory:
+        raise NoMemory("look: the dictionary has no memory. Pass what a model with memories returned.")
+    for name, one in memory.items():
+        if one.slots.size(0) != graphs:
+            raise ValueError(
+                f"look: {name} has the slots of {one.slots.size(0)} graphs but the data has {graphs}. Pass the data of "
+                "the same pass."
+            )
+    return [Call(str(name), type(one).__name__, one) for name, one in memory.items()]
 
 
 def _chosen(graphs: Sequence[int] | None, count: int) -> list[int]:

@@ -49,7 +49,7 @@ def _call(call: Call, drawn: Sequence[Drawn], chosen: Sequence[int]) -> dict[str
     slots = memory.slots.size(1)
     return {
         "name": call.name,
-        "module": f"{type(call.module).__name__}({slots} slots)" if slots > 1 else type(call.module).__name__,
+        "module": f"{call.kind}({slots} slots)" if slots > 1 else call.kind,
         "slots": slots,
         "heads": _heads(memory),
         "anchored": memory.anchor_weight is not None,

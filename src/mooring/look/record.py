@@ -24,12 +24,12 @@ class Call:
 
     Args:
         name: where the module is in the model, ``"memory"`` where it is the model itself.
-        module: the module.
+        kind: the name of the module's class.
         memory: the inside of the pass.
     """
 
     name: str
-    module: nn.Module
+    kind: str
     memory: SlotMemory
 
 
@@ -87,7 +87,7 @@ def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:
         if not isinstance(out, tuple) or len(out) != 2:
             return out
         if isinstance(out[1], SlotMemory):
-            calls.append(Call(name, module, out[1]))
+            calls.append(Call(name, type(module).__name__, out[1]))
         return out if wanted else out[0]
 
     return [

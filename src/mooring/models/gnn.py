@@ -230,13 +230,17 @@ def _memories(
 def _carry(who: str, carry: bool | None, memories: list[nn.Module]) -> bool:
     if carry is None:
         return any(getattr(_inner(module), "carries", False) for module in memories)
-    lost = [module for module in memories if "memory" not in inspect.signature(_inner(module).forward).parameters]
+    lost = [module for module in map(_inner, memories) if not _takes_memory(module)]
     if carry and lost:
         raise ValueError(
-            f"{who}: carry=True but {type(_inner(lost[0])).__name__} takes no memory of the layer before. Pass "
-            "carry=False."
+            f"{who}: carry=True but {type(lost[0]).__name__} takes no memory of the layer before. Pass carry=False."
         )
     return carry
+
+
+def _takes_memory(module: nn.Module) -> bool:
+    """Whether it goes on from the memory of another layer; those that do not may say so."""
+    return getattr(module, "takes_memory", "memory" in inspect.signature(module.forward).parameters)
 
 
 def _inner(module: nn.Module) -> nn.Module:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from torch_geometric.nn.inits import reset
 
 from mooring.nn import SlotAggregation
-from mooring.nn.checks import check_choice, check_positive
+from mooring.nn.checks import check_choice, check_plan, check_positive
 from mooring.ops import Plan
 from mooring.ops.checks import check_count
 
@@ -38,8 +38,7 @@ class Readout(nn.Module):
     Shapes: x ``[nodes, channels]`` -> ``[graphs, out_channels]``. A graph without nodes gives zeros, or with slots what
     an empty set gives.
 
-    >>> from mooring import ops
-    >>> Readout(8, "mean+sum")(torch.randn(3, 8), ops.plan(torch.tensor([0, 0, 1]))).shape
+    >>> Readout(8, "mean+sum")(torch.randn(3, 8), torch.tensor([0, 0, 1])).shape
     torch.Size([2, 16])
     """
 
@@ -63,7 +62,17 @@ class Readout(nn.Module):
         for part in self.parts.values():
             reset(part)
 
-    def forward(self, x: Float[Tensor, "nodes channels"], plan: Plan) -> Float[Tensor, "graphs out_channels"]:
+    def forward(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
+        *,
+        num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
+    ) -> Float[Tensor, "graphs out_channels"]:
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`."""
+        plan = check_plan(type(self).__name__, x, batch, ptr, plan, num_graphs)
         found = []
         for name, part in self.parts.items():
             pooled = part(x, plan.index, dim_size=plan.num_graphs)

@@ -91,15 +91,18 @@ def check_plan(
     who: str, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Any, num_graphs: int | None
 ) -> Plan:
     """The plan of the batch, told in one of three ways."""
-    if plan is not None:
-        if batch is not None or ptr is not None:
-            raise ValueError(f"{who}: got plan and {'batch' if batch is not None else 'ptr'}. Pass one of them.")
-        if not isinstance(plan, Plan):
-            raise TypeError(
-                f"{who}: plan is {checks.described(plan)} but a Plan was expected. Make it by ops.plan(batch)."
-            )
-        batch = plan
+    batch = batch if plan is None else sole_plan(who, plan, batch=batch, ptr=ptr)
     return make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
+
+
+def sole_plan(who: str, plan: Any, **others: Any) -> Plan:
+    """The plan, which none of ``others`` may accompany."""
+    for name, other in others.items():
+        if other is not None:
+            raise ValueError(f"{who}: got plan and {name}. Pass one of them.")
+    if not isinstance(plan, Plan):
+        raise TypeError(f"{who}: plan is {checks.described(plan)} but a Plan was expected. Make it by ops.plan(batch).")
+    return plan
 
 
 def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:

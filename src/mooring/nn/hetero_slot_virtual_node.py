@@ -11,7 +11,7 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.module_dict import ModuleDict
 
 from mooring import ops
-from mooring.nn.checks import check_build, check_features, check_nodes, check_share
+from mooring.nn.checks import check_build, check_features, check_nodes, check_share, sole_plan
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
@@ -153,6 +153,7 @@ class HeteroSlotVirtualNode(nn.Module):
         batch_dict: Mapping[str, Tensor | Plan] | None = None,
         *,
         ptr_dict: Mapping[str, Tensor] | None = None,
+        plan_dict: Mapping[str, Plan] | None = None,
         sources: Mapping[str, Tensor] | None = None,
         targets: Mapping[str, Tensor] | None = None,
         log_weight: Mapping[str, Tensor] | None = None,
@@ -168,7 +169,7 @@ class HeteroSlotVirtualNode(nn.Module):
         if not torch.compiler.is_compiling():
             self._share()
         given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
-        given |= {"targets": targets, "log_weight": log_weight}
+        given |= {"plan_dict": plan_dict, "targets": targets, "log_weight": log_weight}
         for name, one in {"x_dict": x_dict, **given}.items():
             if not (isinstance(one, Mapping) or (one is None and name != "x_dict")):
                 raise TypeError(
@@ -177,7 +178,8 @@ class HeteroSlotVirtualNode(nn.Module):
                 )
         given = {name: one or {} for name, one in given.items()}
         self._check(x_dict, given)
-        plans = self._plans(x_dict, given["batch_dict"], given["ptr_dict"], num_graphs)
+        told = self._told(given["batch_dict"], given["ptr_dict"], given["plan_dict"])
+        plans = self._plans(x_dict, told, given["ptr_dict"], num_graphs)
         carried = None
         if memory is not None:
             count = next(iter(plans.values())).num_graphs
@@ -245,6 +247,16 @@ class HeteroSlotVirtualNode(nn.Module):
             context = nn.functional.dropout(context, self.dropout)
         out: Tensor = view.part.integrate(hide(x, view.reads), context, slots, view.plan.batch)
         return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
+
+    def _told(
+        self, batch_dict: Mapping[str, Any], ptr_dict: Mapping[str, Any], plan_dict: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Batches and plans together, as a type has one or the other."""
+        who, told = type(self).__name__, dict(batch_dict)
+        for name, plan in plan_dict.items():
+            others = {"batch": batch_dict.get(name), "ptr": ptr_dict.get(name)}
+            told[name] = sole_plan(f"{who}, type {name!r}", plan, **others)
+        return told
 
     def _part(self, name: str) -> Any:
         return self.parts[self.types[SHARED if self.shared else name]]

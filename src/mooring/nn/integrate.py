@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.checks import check_finite, check_width, check_width_or_none
 from mooring.nn.fold import is_plain
-from mooring.ops import checks
+from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
 
 
@@ -106,7 +106,7 @@ class SlotFiLM(nn.Module):
         x: Float[Tensor, "nodes channels"],
         context: Float[Tensor, "nodes context_channels"],
         memory: Float[Tensor, "graphs slots width"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)
         out = self._modulated(x, context)
@@ -154,7 +154,7 @@ class ResidualAdd(nn.Module):
         x: Float[Tensor, "nodes channels"],
         context: Float[Tensor, "nodes channels"],
         memory: Float[Tensor, "graphs slots channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)
         return torch.addcmul(x, context, self.gain.to(x.dtype))
@@ -198,12 +198,13 @@ class GlobalFiLM(nn.Module):
         x: Float[Tensor, "nodes channels"],
         context: Tensor | None,
         memory: Float[Tensor, "graphs slots channels"],
-        batch: Int[Tensor, " nodes"] | None = None,
+        batch: Int[Tensor, " nodes"] | Plan | None = None,
     ) -> Float[Tensor, "nodes channels"]:
         who = type(self).__name__
         checks.check_rank(who, "x", x, "nodes channels")
         check_width(who, "x", x, "channels", self.channels)
         checks.check_rank(who, "memory", memory, "graphs slots channels")
+        batch = batch.batch if isinstance(batch, Plan) else batch
         if batch is None and memory.size(0) != 1 and not torch.compiler.is_compiling():
             raise ValueError(
                 f"{who}: memory has {memory.size(0)} graphs but no batch says which node belongs to which. Pass batch."

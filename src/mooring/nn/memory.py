@@ -66,5 +66,13 @@ def carried_slots(who: str, memory: SlotMemory, size: tuple[int, int, int]) -> T
     return memory.slots
 
 
+def refuse_memory(who: str, memory: object) -> None:
+    """For a module that starts anew in every layer: None is all it may be given."""
+    if memory is not None:
+        raise ValueError(
+            f"{who}: got a memory but takes no memory of the layer before. Leave memory out, or use a SlotVirtualNode."
+        )
+
+
 # Tensors and nothing else: torch.load may build them without being told to trust the file.
 torch.serialization.add_safe_globals([SlotMemory, SlotState])

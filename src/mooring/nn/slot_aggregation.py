@@ -17,6 +17,7 @@ from mooring.nn.checks import (
     check_positive,
     check_share,
     check_width_or_none,
+    sole_plan,
 )
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
@@ -46,7 +47,9 @@ class SlotAggregation(Aggregation):
             range, ``"linear"`` and about a half.
         out_channels: width of the result; channels if None.
 
-    Shapes: x ``[elements, channels]``, index ``[elements]`` in any order -> ``[sets, out_channels]``.
+    Shapes: x ``[elements, channels]``, index ``[elements]`` in any order -> ``[sets, out_channels]``. Further axes
+    before the channels, such as the heads of an attention layer, are aggregated each on its own:
+    ``[elements, heads, channels]`` -> ``[sets, heads, out_channels]``.
 
     An empty set gives what the anchor values give; it is finite and the same for all of them.
 
@@ -111,6 +114,8 @@ class SlotAggregation(Aggregation):
         # Before the base class, which asks all three for their sizes.
         who = type(self).__name__
         checks.check_tensor(who, "x", x)
+        if kwargs.get("plan") is not None:
+            index = sole_plan(who, kwargs.pop("plan"), index=index, ptr=ptr)
         if ptr is not None:
             checks.check_tensor(who, "ptr", ptr)
         if index is not None and not isinstance(index, Plan):
@@ -129,22 +134,36 @@ class SlotAggregation(Aggregation):
         dim_size: int | None = None,
         dim: int = -2,
         return_state: bool = False,
+        *,
+        plan: Plan | None = None,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
         """Arguments as PyG has them, where a :class:`~mooring.ops.Plan` may take the place of ``index``. With
         ``return_state`` also the :class:`~mooring.nn.SlotMemory` of this pass, whose ``write_weights`` are the
-        attention of slots to elements."""
-        self.assert_two_dimensional_input(x, dim)
+        attention of slots to elements. Where ``x`` has further axes it has all sets of their first place, then all of
+        the next."""
         who = type(self).__name__
+        rows = self._rows(x, dim)
+        x = rows.flatten(0, -2)
         check_features(self, self.channels, x)
+        if plan is not None:
+            index = sole_plan(who, plan, index=index, ptr=ptr)
         ids = index.batch if isinstance(index, Plan) else index
         checks.check_device(who, x=x, index=ids, ptr=ptr)
+        elements = rows.size(-2)
         if index is None and ptr is None and dim_size not in (None, 1):
-            index = x.new_zeros(x.size(0), dtype=torch.long)
-        plan = make_plan(who, index, ptr, x.size(0), dim_size, name="index", count_name="dim_size", device=x.device)
+            index = x.new_zeros(elements, dtype=torch.long)
+        plan = make_plan(who, index, ptr, elements, dim_size, name="index", count_name="dim_size", device=x.device)
         row_bytes = self.out_channels * x.element_size()
         checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
+        found: Any
+        if rows.dim() > 2:
+            places = rows.shape[:-2]
+            found = self.forward(x, _repeated(plan, places.numel()), return_state=return_state)
+            out, *memory = found if return_state else (found,)
+            out = out.view(*places, plan.num_graphs, self.out_channels).movedim(-2, dim).contiguous()
+            return (out, *memory) if return_state else out
         if plan.occupied is not None:
-            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state)
+            found = self.forward(x, plan.occupied.plan, return_state=return_state)
             spread = plan.occupied.spread
             return (spread(found[0]), found[1].of_graphs(spread)) if return_state else spread(found)
         state = self.write(x, plan)
@@ -157,7 +176,24 @@ class SlotAggregation(Aggregation):
         weights = ops.write_weights(state, query, key, plan, null_logit=self.write.null_logit)
         return out, SlotMemory(state, slots, anchor, weights)
 
+    def _rows(self, x: Tensor, dim: int) -> Tensor:
+        """The elements, which lie along ``dim``, next to their channels."""
+        if x.dim() < 2 or dim % x.dim() == x.dim() - 1:
+            shape = ", ".join(map(str, x.shape))
+            raise ValueError(
+                f"{type(self).__name__}: x has shape [{shape}] and dim={dim} but elements along dim, any other axes "
+                "and channels last were expected. Pass [elements, channels], or move the axes."
+            )
+        return x.movedim(dim, -2)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
         )
+
+
+def _repeated(plan: Plan, times: int) -> Plan:
+    """The sets of a plan over and over, each time as sets of their own."""
+    first = torch.arange(times, device=plan.device).unsqueeze(1) * plan.num_graphs
+    index = (first + plan.index).flatten()
+    return Plan(times * plan.num_nodes, times * plan.num_graphs, index, None, plan.device)

@@ -15,6 +15,7 @@ from mooring.nn.checks import (
     check_build,
     check_features,
     check_nodes,
+    check_plan,
     check_positive,
     check_width,
     check_width_or_none,
@@ -86,6 +87,8 @@ class SlotRead(nn.Module):
         *,
         address: Float[Tensor, "nodes address_channels"] | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
         gain: Float[Tensor, " channels"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
         r"""With ``gain`` the result is :math:`h_j + g \odot O_j`: scale and sum cost no pass over the nodes.
@@ -93,6 +96,8 @@ class SlotRead(nn.Module):
         A node that is no target gets zero, or itself with ``gain``, and has no influence on any gradient.
         """
         self._check(x, memory, batch, address, targets)
+        if plan is not None or ptr is not None:
+            batch = check_plan(type(self).__name__, x, batch, ptr, plan, None)
         folded = self._folds(x.size(0), memory.size(0))
         # Folded, the nodes meet the op alone, which skips those that do not read.
         seen = x if folded else hide(x, targets)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
-from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_positive
+from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_plan, check_positive
 from mooring.nn.fold import folds_keys, folds_values, is_plain
 from mooring.nn.part import hide, writers
 from mooring.ops import SlotState
-from mooring.ops.plan import Plan, make_plan
+from mooring.ops.plan import Plan
 
 
 class SlotWrite(nn.Module):
@@ -96,6 +96,8 @@ class SlotWrite(nn.Module):
         sources: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
+        ptr: Int[Tensor, " offsets"] | None = None,
+        plan: Plan | None = None,
         slots: Float[Tensor, "*graphs slots channels"] | None = None,
     ) -> SlotState:
         """With ``slots`` each graph's own take the place of the learned ones: a memory carried from another layer."""
@@ -103,7 +105,7 @@ class SlotWrite(nn.Module):
         rows = (self.slots, self.heads)
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
         check_address(type(self).__name__, address, x, self.address_channels)
-        plan = make_plan(type(self).__name__, batch, None, x.size(0), num_graphs, device=x.device)
+        plan = check_plan(type(self).__name__, x, batch, ptr, plan, num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
         query, key = self.score_parts(x, None if address is None else hide(address, writes), slots)
@@ -118,7 +120,7 @@ class SlotWrite(nn.Module):
         if not folded:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
-        return SlotState(ops.map_heads(state.content.to(weight.dtype), weight), state.log_mass)
+        return SlotState(ops.map_heads(state.content, weight), state.log_mass)
 
     def _folds_keys(self) -> bool:
         """Whether the key projection is folded into the queries."""

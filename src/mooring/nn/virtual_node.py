@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_input
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory
+from mooring.nn.memory import SlotMemory, refuse_memory
 from mooring.nn.part import hide, readers, writers
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count
@@ -50,6 +50,8 @@ class VirtualNode(nn.Module):
     >>> VirtualNode(8, pool="sum")(torch.randn(5, 8)).shape
     torch.Size([5, 8])
     """
+
+    takes_memory: ClassVar[bool] = False
 
     def __init__(
         self, channels: int, pool: Pool = "mean", copies: int = 1, *, scale: float = 0.2, joint: bool = True
@@ -96,9 +98,12 @@ class VirtualNode(nn.Module):
         num_graphs: int | None = None,
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
+        memory: SlotMemory | None = None,
         return_state: bool = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``."""
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``, and no
+        layer goes on from the ``memory`` of another."""
+        refuse_memory(type(self).__name__, memory)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if plan.occupied is not None:

@@ -38,7 +38,8 @@ def write(
                     rivals = [torch.stack([*(query[:, h] @ key[i, h]), null_logit[h].double()]) for i in nodes]
                     s = [s_i - each.logsumexp(0) for s_i, each in zip(s, rivals, strict=True)]
                 if log_weight is not None:
-                    s = [s_i + log_weight[i].double() for s_i, i in zip(s, nodes, strict=True)]
+                    weights = [log_weight[i] if log_weight.dim() == 1 else log_weight[i, m, h] for i in nodes]
+                    s = [s_i + weight.double() for s_i, weight in zip(s, weights, strict=True)]
                 v = [value[i, h] for i in nodes]
                 s_v = [(s_i, v_i) for s_i, v_i in zip(s, v, strict=True) if s_i != float("-inf")]
                 if not s_v:

@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
 from mooring.nn.checks import check_address, check_build, check_input
+from mooring.nn.memory import refuse_memory
 from mooring.nn.part import hide, readers, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
@@ -92,6 +93,8 @@ class GlobalModule(nn.Module, ABC):
         address: whether the module uses addresses; if not, they are ignored.
     """
 
+    takes_memory: ClassVar[bool] = False
+
     def __init__(self, spec: MemorySpec, *, address: bool = False) -> None:
         super().__init__()
         check_build(type(self).__name__, spec.channels, spec.slots, spec.heads)
@@ -127,9 +130,12 @@ class GlobalModule(nn.Module, ABC):
         num_graphs: int | None = None,
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
+        memory: SlotMemory | None = None,
         return_state: bool = False,
     ) -> Tensor | tuple[Tensor, SlotMemory | None]:
-        """As :class:`~mooring.nn.SlotVirtualNode`; the ``state`` of the memory is the mean and log count."""
+        """As :class:`~mooring.nn.SlotVirtualNode`, without a ``memory`` of the layer before; the ``state`` of the
+        memory that is returned is the mean and log count."""
+        refuse_memory(type(self).__name__, memory)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.uses_address:

@@ -11,6 +11,7 @@ from torch_geometric.utils import to_dense_batch
 
 from mooring import ops
 from mooring.nn import Addresses, MemorySpec, SlotRead, SlotUpdate
+from mooring.nn.checks import check_plan
 from mooring.ops import Plan, SlotState
 from mooring.zoo.base import GlobalModule, Locate, Rows, SlotRival, update_options
 from mooring.zoo.registry import register
@@ -169,8 +170,11 @@ class RelayRead(SlotRead):
         *,
         address: Tensor | None = None,
         targets: Tensor | None = None,
+        ptr: Tensor | None = None,
+        plan: Plan | None = None,
         gain: Tensor | None = None,
     ) -> Tensor:
+        batch = check_plan(type(self).__name__, x, batch, ptr, plan, memory.size(0))
         query, key = self.score_parts(x, memory, address)
         value = with_itself(self.lin_value(memory).unflatten(-1, (self.heads, -1)))
         context = ops.read(query, key, value, batch, where=targets).to(x.dtype)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
+from mooring.nn.checks import check_plan
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
 from mooring.zoo.base import SlotRival, update_options, write_options
@@ -78,6 +79,8 @@ class CountedWrite(SlotWrite):
         log_weight: Tensor | None = None,
         sources: Tensor | None = None,
         num_graphs: int | None = None,
+        ptr: Tensor | None = None,
+        plan: Plan | None = None,
         **_: Any,
     ) -> SlotState:
         """The set that is written, from the arguments of a write; addresses and a carried memory do not change it.
@@ -90,7 +93,8 @@ class CountedWrite(SlotWrite):
             absent = (rows == -math.inf).all(dim=1)
             mean = rows.masked_fill(absent.unsqueeze(1), 0.0).logsumexp(dim=1) - math.log(rows.size(1))
             log_weight = mean.masked_fill(absent, -math.inf)
-        return pooled_mean(x, batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+        plan = check_plan(type(self).__name__, x, batch, ptr, plan, num_graphs)
+        return pooled_mean(x, plan, sources=sources, log_weight=log_weight)
 
 
 class AdditiveWrite(CountedWrite):
