@@ -231,3 +231,8 @@ def test_edge_features_may_be_the_values_of_a_sparse_matrix() -> None:
 def test_messages(build: object, error: type[Exception], words: str, as_users_run_it: None) -> None:
     with pytest.raises(error, match=words):
         build()  # type: ignore[operator]
+
+
+def test_layers_print_on_one_line() -> None:
+    assert repr(Layer(8, "GatedGCN", residual=False)) == "Layer(conv=GatedGCN, residual=False)"
+    assert repr(GatedGCN(8)) == "GatedGCN(8)"

@@ -18,6 +18,7 @@ from torch._dynamo.utils import counters
 from torch.autograd import forward_ad
 from torch_geometric.nn import GINConv
 
+from mooring import ops
 from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
 
 CHANNELS, WARM_UP = 10, 2
@@ -148,6 +149,15 @@ def check_tangents() -> None:
         with forward_ad.dual_level():
             found = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, tangent), batch)).tangent
         torch.testing.assert_close(found, expected)
+    # Forced, it cannot choose PyTorch's own and must refuse.
+    for fullgraph in (True, False):
+        forced: Any = torch.compile(module, fullgraph=fullgraph, backend="eager")
+        try:
+            with ops.use_backend("tiles"), forward_ad.dual_level():
+                forced(forward_ad.make_dual(x, tangent), batch)
+        except (NotImplementedError, torch._dynamo.exc.Unsupported):
+            continue
+        raise AssertionError(f"tangents were dropped, fullgraph={fullgraph}")
 
 
 if __name__ == "__main__":

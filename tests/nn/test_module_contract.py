@@ -11,7 +11,17 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from mooring import ops
-from mooring.nn import GlobalFiLM, SlotAggregation, SlotConv, SlotFiLM, SlotRead, SlotUpdate, SlotVirtualNode, SlotWrite
+from mooring.nn import (
+    GlobalFiLM,
+    ResidualAdd,
+    SlotAggregation,
+    SlotConv,
+    SlotFiLM,
+    SlotRead,
+    SlotUpdate,
+    SlotVirtualNode,
+    SlotWrite,
+)
 from support import Ragged, assert_close, assert_finite
 
 from modules import CHANNELS, HEADS, NAMES, SLOTS, VIRTUAL_NODES, inputs  # isort: skip
@@ -96,6 +106,15 @@ def test_repr_says_what_was_built() -> None:
     assert repr(SlotVirtualNode(128, slots=16)) == "SlotVirtualNode(128, slots=16, heads=4, anchored=True)"
     assert repr(SlotAggregation(8, 3)) == "SlotAggregation(8, slots=3, heads=4, anchored=True)"
     assert repr(VIRTUAL_NODES["clones"]()) == "VirtualNode(10, pool='mean', copies=3)"
+
+
+def test_repr_of_the_parts() -> None:
+    assert repr(SlotWrite(8, 3)) == "SlotWrite(8, slots=3, heads=4)"
+    assert repr(SlotUpdate(8, 3, anchored=False)) == "SlotUpdate(8, slots=3, heads=4, anchored=False)"
+    assert repr(SlotRead(8, 3)) == "SlotRead(8, slots=3, heads=4)"
+    assert repr(SlotFiLM(8, linear=True)) == "SlotFiLM(8, linear=True)"
+    assert repr(GlobalFiLM(8, 3)) == "GlobalFiLM(8)"
+    assert repr(ResidualAdd(8)) == "ResidualAdd(8)"
 
 
 @EVERY

@@ -143,3 +143,6 @@ class PositionEncoder(nn.Module):
         if self.flip and self.training:
             pe = pe * (torch.randint(0, 2, (self.in_channels,), device=pe.device) * 2 - 1)
         return self.lin(self.norm(pe))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.lin.out_features}, flip={self.flip})"

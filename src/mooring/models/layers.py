@@ -76,6 +76,9 @@ class GatedGCN(nn.Module):
         edges = None if edge_attr is None else edge_attr + self.norm(gate).relu()
         return own + share, edges
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lin_edge.in_features})"
+
 
 def _mlp(channels: int) -> nn.Module:
     return nn.Sequential(nn.Linear(channels, 2 * channels), nn.ReLU(), nn.Linear(2 * channels, channels))
@@ -196,6 +199,9 @@ class Layer(nn.Module):
         out = conv.lin_l(adjacency.mean(conv.lin(x).relu() if conv.project else x))
         out = out + conv.lin_r(x) if conv.root_weight else out
         return nn.functional.normalize(out, dim=-1) if conv.normalize else out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(conv={type(self.conv).__name__}, residual={self.residual})"
 
 
 def norm_of(who: str, norm: Norm | None, channels: int) -> nn.Module:

@@ -120,6 +120,9 @@ class SlotFiLM(nn.Module):
         out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
         return out.to(x.dtype)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, linear={self.lin_linear is not None})"
+
 
 class ResidualAdd(nn.Module):
     r"""Node plus context, :math:`h_j^+ = h_j + g \odot O_j`, with one learned gain per channel.
@@ -158,6 +161,9 @@ class ResidualAdd(nn.Module):
     ) -> Float[Tensor, "nodes channels"]:
         check_node_and_context(self, x, context)
         return torch.addcmul(x, context, self.gain.to(x.dtype))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels})"
 
 
 class GlobalFiLM(nn.Module):
@@ -211,6 +217,9 @@ class GlobalFiLM(nn.Module):
             )
         film = self.lin_film(nn.functional.gelu(self.lin_slots(memory.flatten(1))))
         return modulate(x, film[batch] if batch is not None else film)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels})"
 
 
 def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: Tensor) -> None:

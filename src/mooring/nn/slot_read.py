@@ -157,3 +157,6 @@ class SlotRead(nn.Module):
             key = ops.map_heads(key, weight, transposed=True)
             return x.unsqueeze(1), key.unflatten(0, memory.shape[:2])
         return self.lin_query(x).unflatten(-1, (heads, dim)), key.unflatten(0, memory.shape[:2])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"

@@ -225,3 +225,7 @@ class SlotUpdate(nn.Module):
         if not self.split:
             return ops.anchored(state, self.anchor_logit, self.anchor_value)
         return torch.where(state.log_mass.isneginf().unsqueeze(-1), self.anchor_value, state.content)
+
+    def __repr__(self) -> str:
+        slots, heads, dim = self.state_shape
+        return f"{type(self).__name__}({heads * dim}, slots={slots}, heads={heads}, anchored={self.anchored})"

@@ -153,3 +153,6 @@ class SlotWrite(nn.Module):
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return ops.map_heads(query, weight, transposed=True), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"

@@ -80,6 +80,11 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     """The back end for these inputs; ``small`` says whether a CPU does better without tiles."""
     forced = current_backend()
     if forced is not None:
+        # A traced op would drop tangents without a word; the same code untraced refuses them by itself.
+        if forced != "plain" and torch.compiler.is_compiling() and in_forward_mode():
+            raise NotImplementedError(
+                f"use_backend: {forced!r} has no derivatives in forward mode. Use 'plain', or None to let it choose."
+            )
         return forced
     given = [tensor for tensor in tensors if tensor is not None]
     if torch.compiler.is_exporting() or any(_is_transformed(tensor) for tensor in given):
