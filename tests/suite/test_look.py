@@ -63,6 +63,13 @@ def test_the_weights_are_those_of_the_run(record: Path) -> None:
     assert not bool((trained_weight == fresh.state_dict()[name]).all())
 
 
+def test_a_run_without_a_memory_says_so(tmp_path: Path) -> None:
+    run_one(RunRequest("two-radius", "mpnn", 0, "tiny", {"epochs": 1, "steps_per_epoch": 1}, tmp_path))
+    (path,) = tmp_path.glob("two-radius/*/mpnn-seed0.json")
+    with pytest.raises(ValueError, match="two-radius: mpnn, seed 0, after epoch 1: this model has no memory to show"):
+        page_of(str(path))
+
+
 def test_a_run_without_weights_says_so(record: Path, tmp_path: Path) -> None:
     alone = tmp_path / "two-radius" / "tiny" / record.name
     alone.parent.mkdir(parents=True)

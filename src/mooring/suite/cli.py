@@ -207,7 +207,7 @@ def report(
         console.print(FittedTable(table))
     for note in (*summary.notes, *left_out):
         console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    inside_ = f", {len(looked)} trained memories" if looked else ""
+    inside_ = f", {len(looked)} trained {'memory' if len(looked) == 1 else 'memories'}" if looked else ""
     console.print(f"{summary.num_records} records{inside_}; page: {out}", highlight=False, soft_wrap=True)
     if refresh:
         for path in renew(documents, [RESULTS]):

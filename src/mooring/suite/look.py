@@ -165,7 +165,12 @@ def _experiment(task: str, own: str | None, path: Path) -> type[Experiment]:
 def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
     shown = run.experiment.train_batch(0, 0) if data is None else load_data(data)
     call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
-    return look(run.net, shown, call=call, title=run.title, **options)
+    try:
+        return look(run.net, shown, call=call, title=run.title, **options)
+    except NoMemory as error:
+        if data is not None:
+            raise
+        raise NoMemory(f"look: {run.title}: this model has no memory to show.") from error
 
 
 def load_data(source: str) -> Any:

@@ -76,6 +76,16 @@ def test_only_code_makes_a_commit_dirty(clone: Path, name: str, dirty: bool) -> 
     assert provenance.git_commit() == (f"{clean}-dirty" if dirty else clean)
 
 
+def test_a_commit_that_a_clone_does_not_have_is_told(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    ours, other = provenance.git_commit(), "0" * 40
+    assert provenance.unknown_commits(clone / "results", {ours, other}) == {other}
+    assert provenance.unknown_commits(clone / "results", {ours}) == set()
+    # Records elsewhere may be of other code.
+    assert provenance.unknown_commits(tmp_path_factory.mktemp("elsewhere"), {other}) == set()
+    (clone / ".git" / "shallow").write_text(f"{ours}\n")
+    assert provenance.unknown_commits(clone / "results", {other}) == set()
+
+
 def test_git_that_fails_has_not_said_that_nothing_changed(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = subprocess.run
 

@@ -177,6 +177,15 @@ def test_only_a_clean_commit_will_do(
     assert refusals(tmp_path / "records") == ([needless] if why is None else [])
 
 
+def test_a_commit_that_is_not_there_is_refused(
+    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "vn.json")
+    monkeypatch.setattr("mooring.suite.report.published.unknown_commits", lambda _, commits: set(commits))
+    told = f"{path}: this clone has no commit 0123456789. Make it again from a clean commit."
+    assert refusals(tmp_path / "records") == [told]
+
+
 def test_a_listed_record_that_is_gone_is_named(save: Save, make_run: Make, tmp_path: Path) -> None:
     save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
     (tmp_path / "records" / "exceptions.txt").write_text("[lost]\ngone.json\n")

@@ -72,6 +72,14 @@ def test_two_radius_by_hand(save: Callable[..., Path], make_run: Callable[..., A
     assert "8.3 / 16.7 / 1.4" in table.notes[1]
 
 
+def test_a_smaller_task_does_not_stand_beside_the_papers_numbers(save: Save, make_run: Make, tmp_path: Path) -> None:
+    for name, preset, config in (("a", "paper", {}), ("b", "tiny", {"num_identifiers": 5})):
+        save(make_run("vn", 0, 0.1, 0.2, 0.02, preset=preset, config=config), f"{name}.json")
+    records = load([tmp_path / "records"])
+    assert build("two-radius", records, preset="paper").rows[0][4:7] == ("8.9", "18.3", "1.4")
+    assert build("two-radius", records, preset="tiny").rows[0][4:7] == ("–", "–", "–")
+
+
 def test_the_papers_models_stand_alone_where_they_are_asked_for(
     save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -333,6 +341,8 @@ def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run
                 save(made, f"{model}-{slots}-{seed}.json")
     one = build("linksets-tuned", load([path.parent]), preset="full", models="gmt")
     assert [row[0] for row in one.rows] == ["gmt", "Greedy solver"]
+    with pytest.raises(ValueError, match="'lse' has runs of preset 'full', but none at the best setting among"):
+        build("linksets-tuned", load([path.parent]), preset="full", models="gmt,lse")
     table = build("linksets-tuned", load([path.parent]), preset="full")
     # Neither module is shown at what is best on test; what lse was found to need is not run, and vn was not searched.
     assert [(row[0], row[1], *row[5:]) for row in table.rows] == [

@@ -57,7 +57,15 @@ def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
-    groups = _of("linksets-tuned", [item for item in chosen(records, preset) if item.model in tried], models)
+    found = [item for item in chosen(records, preset) if item.model in tried]
+    absent = {run.model for run in _runs(records, preset)} - {item.model for item in found}
+    lost = [name for name in models.split(",") if name in absent]
+    if lost:
+        raise ValueError(
+            f"table 'linksets-tuned': '{lost[0]}' has runs of preset '{preset}', but none at the best setting among "
+            f"its runs of preset '{SEARCH}'. Run that setting, or the search where its records are missing."
+        )
+    groups = _of("linksets-tuned", found, models)
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)

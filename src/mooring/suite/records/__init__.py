@@ -2,7 +2,7 @@
 
 from mooring.suite.records.reader import LATER, USUALLY, Records, load, read, trained_on
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
-from mooring.suite.records.run import RunRecord, git_commit, record_path, versions, write
+from mooring.suite.records.run import RunRecord, git_commit, record_path, unknown_commits, versions, write
 
 __all__ = [
     "COMMANDS",
@@ -20,6 +20,7 @@ __all__ = [
     "read",
     "record_path",
     "trained_on",
+    "unknown_commits",
     "versions",
     "write",
 ]

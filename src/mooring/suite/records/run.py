@@ -6,7 +6,7 @@ import dataclasses
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,6 +60,20 @@ def git_commit() -> str:
     if not commit or changed is None or added is None:
         return "unknown"
     return f"{commit}-dirty" if changed or added else commit
+
+
+def unknown_commits(folder: Path, commits: Iterable[str]) -> set[str]:
+    """Those of the commits that the clone of this code does not have.
+
+    None where that cannot be said: records outside of the clone may be of another one's code, and a shallow clone knows
+    little of its history.
+    """
+    code = Path(__file__).parent
+    clones = {_git(one, "rev-parse", "--show-toplevel") for one in (code, folder)}
+    ours = len(clones) == 1 and None not in clones and _git(code, "ls-files", Path(__file__).name)
+    if not ours or _git(code, "rev-parse", "--is-shallow-repository") != "false":
+        return set()
+    return {commit for commit in commits if _git(code, "cat-file", "-t", commit) != "commit"}
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ and so is the picture after a comment that names a figure, one of its panels if 
 
 A table that is published with `seeds=5` is refused as soon as one of its rows has fewer.
 
-A record names the commit it was made at. One made with changes that were never committed, or that names no commit,
-cannot be made again, so it is refused unless `exceptions.txt` beside the records lists it with the reason. That list
-may only shrink: an entry whose record is gone or has become clean is refused too.
+A record names the commit it was made at. One made with changes that were never committed, or that names no commit or
+one that the clone does not have, cannot be made again, so it is refused unless `exceptions.txt` beside the records
+lists it with the reason. That list may only shrink: an entry whose record is gone or has become clean is refused too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records import Record, RecordError, Records, load, printable
+from mooring.suite.records import Record, RecordError, Records, load, printable, unknown_commits
 from mooring.suite.report.registry import asked, build
 from mooring.table import Table
 
@@ -143,6 +143,9 @@ def refusals(results: Path) -> list[str]:
     records = load([results], skip=True)
     known = exceptions(results / EXCEPTIONS)
     problems = {record.path: problem(record) for record in records}
+    clean = {record.path: record.name("git_commit") for record in records if not problems[record.path]}
+    gone = unknown_commits(results, set(clean.values()))
+    problems |= {path: f"this clone has no commit {commit[:10]}." for path, commit in clean.items() if commit in gone}
     refused = [
         f"{path}: {why} Make it again from a clean commit."
         for path, why in problems.items()
