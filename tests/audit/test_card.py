@@ -6,11 +6,12 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 from audit.specimens import Crashes, IdentityAtFirst, SumReadout, WholeBatchMean, WithDropout
 from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, adapt, audit, measure
 from mooring.audit.runner import randomise_zero_weights
-from mooring.nn import SlotVirtualNode
+from mooring.nn import SlotVirtualNode, VirtualNode
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,11 @@ def test_a_crash_in_one_measurement_is_recorded_and_the_rest_goes_on() -> None:
 
 def test_dropout_is_off() -> None:
     assert not audit(WithDropout(), channels=5, trials=2)["permutation"].broken
+
+
+@pytest.mark.parametrize("module", [SlotVirtualNode(8, 2, 2), VirtualNode(8, copies=3)])
+def test_what_is_added_is_measured_as_it_is(module: nn.Module) -> None:
+    assert randomise_zero_weights(adapt(module, channels=8)) == []
 
 
 def test_zero_weights_are_randomised_and_the_card_says_so() -> None:

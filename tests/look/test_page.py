@@ -150,6 +150,24 @@ def test_several_node_types_are_one_drawing() -> None:
     assert unpacked(shown["graphs"][0]["edges"]).view(-1, 2).tolist() == [[0, 6], [1, 3], [2, 4]]
 
 
+@pytest.mark.parametrize("names", [["user", "item"], ["item", "user"]])
+def test_the_weights_of_a_node_type_are_its_own_in_whichever_order_types_are_passed(names: list[str]) -> None:
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.randn(3, CHANNELS), torch.randn(4, CHANNELS)
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, HEADS)
+    silent = {"user": torch.zeros(3, dtype=torch.bool)}
+
+    def call(module: nn.Module, data: HeteroData) -> object:
+        return module({name: data[name].x for name in names}, sources=silent)
+
+    drawn = data_of(look(module, data, call=call))["calls"][0]["graphs"][0]
+    writes = unpacked(drawn["write"]).view(7, -1).sum(dim=1) > 0
+    assert writes.tolist() == [False] * 3 + [True] * 4
+    _, memory = module(data.x_dict, return_state=True)
+    with pytest.raises(ValueError, match="several node types does not say in which order they were passed"):
+        look(memory, data)
+
+
 def test_a_molecule_is_drawn_as_a_chemist_would() -> None:
     pytest.importorskip("rdkit", reason="molecules are drawn with RDKit")
     graph = Data(x=torch.randn(7, CHANNELS), edge_index=torch.empty(2, 0, dtype=torch.long), smiles="Oc1ccccc1")
@@ -166,7 +184,8 @@ def test_a_molecule_is_drawn_as_a_chemist_would() -> None:
         (SlotVirtualNode(CHANNELS, SLOTS, HEADS), torch.randn(5, CHANNELS), "data is Tensor, expected torch_geometric"),
         (lambda x: x, ring(5), "model is a function but an nn.Module, a SlotMemory or a dictionary of them was"),
         ({}, ring(5), "the dictionary has no memory"),
-        ({0: None}, ring(5), "model is a dict but an nn.Module"),
+        ({0: None}, ring(5), "the dictionary has no memory"),
+        ({0: 1}, ring(5), "model is a dict but an nn.Module"),
         (zoo.build("transformer", zoo.MemorySpec(channels=CHANNELS)), ring(5), "DenseAttention kept no memory"),
     ],
 )
@@ -183,6 +202,10 @@ def test_what_a_pass_returned_is_shown_without_another() -> None:
     assert repr(page) == "Page('Memory', 2 graphs, 1 memory)"
     assert data_of(page)["calls"][0]["graphs"] == data_of(expected)["calls"][0]["graphs"]
     assert [one["name"] for one in data_of(look({0: inside, 2: inside}, graphs))["calls"]] == ["0", "2"]
+    # Of a memory that keeps nothing, or of a last graph without nodes, there is nothing to show.
+    assert repr(look({0: inside, 1: None}, graphs)) == repr(page)
+    more = Batch.from_data_list([ring(5), ring(7), ring(7).subgraph(torch.zeros(7, dtype=torch.bool))])
+    assert repr(look(inside, more)) == "Page('Memory', 3 graphs, 1 memory)"
     with pytest.raises(ValueError, match="memory has the slots of 2 graphs but the data has 1"):
         look(inside, ring(5))
 

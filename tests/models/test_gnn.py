@@ -175,8 +175,8 @@ def test_modules_made_for_it_are_carried_and_others_asked_in_vain_are_named() ->
         model(memory=VirtualNode, carry=True)
     with pytest.raises(ValueError, match="DenseAttention takes no memory of the layer before"):
         model(memory=lambda channels: zoo.build("transformer", spec), carry=True)
-    with pytest.raises(ValueError, match="gmt: takes no memory"):
-        model(memory=lambda channels: zoo.build("gmt", spec), carry=True)(**graphs())
+    with pytest.raises(ValueError, match="SlotSoftmaxVirtualNode takes no memory of the layer before"):
+        model(memory=lambda channels: zoo.build("gmt", spec), carry=True)
 
 
 @pytest.mark.parametrize("where", ["nodes", "head"])
@@ -201,6 +201,10 @@ def test_sums_are_measured_in_a_typical_size() -> None:
     assert_close(total[0], 0.5 * mean[0])
     assert not bool(mean[1].any() or total[1].any())
     assert_close(Readout(CHANNELS, MaxAggregation())(x, plan)[0], x[:2].amax(dim=0))
+    with pytest.raises(ValueError, match=f"Readout: x has width 3 but channels={CHANNELS}"):
+        Readout(CHANNELS)(x[:, :3], plan)
+    with pytest.raises(TypeError, match="Readout: x is None"):
+        Readout(CHANNELS)(None, plan)
     assert_close(Readout(CHANNELS)(x, plan.batch, num_graphs=plan.num_graphs), Readout(CHANNELS)(x, plan=plan))
 
 

@@ -68,6 +68,8 @@ def test_a_type_is_told_by_its_plan() -> None:
         assert_close(out, expected[name])
     with pytest.raises(ValueError, match="type 'user': got plan and batch"):
         module(x, index, plan_dict=plans)
+    with pytest.raises(ValueError, match="'user' has 8 nodes and no batch but there are 3 graphs"):
+        module(x, plan_dict={**plans, "user": ops.plan(num_nodes=8)})
     with pytest.raises(ValueError, match="plan_dict has 'shop' but x_dict has not"):
         module(x, plan_dict={"shop": plans["user"]})
 

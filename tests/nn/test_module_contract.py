@@ -200,6 +200,13 @@ def test_the_parts_of_a_virtual_node_take_batch_ptr_or_plan() -> None:
         assert_close(write(x, **told).content, write(x, batch).content)
         assert_close(read(x, memory, **told), read(x, memory, batch))
     assert torch.equal(film(x, None, memory, plan), film(x, None, memory, batch))
+    # The last graphs of a memory may be empty, but nodes without ids are those of its only one.
+    larger = torch.cat([memory, memory[:2]])
+    for told in ({"batch": batch}, {"batch": plan}, {"plan": plan}, {"ptr": ptr}):
+        assert_close(read(x, larger, **told), read(x, memory, batch))
+    for told in ({}, {"plan": ops.plan(num_nodes=5)}):
+        with pytest.raises(ValueError, match="SlotRead: memory has 5 graphs but the nodes are those of 1"):
+            read(x, larger, **told)
     with pytest.raises(ValueError, match="SlotRead: got plan and ptr"):
         read(x, memory, ptr=ptr, plan=plan)
     with pytest.raises(ValueError, match="SlotWrite: got plan and batch"):

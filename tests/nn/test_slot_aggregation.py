@@ -149,6 +149,15 @@ def test_further_axes_are_aggregated_each_on_their_own(batch: Ragged) -> None:
     assert_close(aggr(x.movedim(0, -2), ops.plan(index, num_graphs=batch.num_graphs)), out.movedim(0, -2))
 
 
+def test_its_width_may_wait_for_messages_with_heads() -> None:
+    torch.manual_seed(1)
+    lazy, x = SlotAggregation(-1, SLOTS, HEADS), torch.randn(5, 3, CHANNELS)
+    index = torch.tensor([0, 2, 2, 0, 1])
+    out = lazy(x, index, dim=0)
+    assert_close(out[:, 1], lazy(x[:, 1], index))
+    assert lazy.channels == CHANNELS
+
+
 WITH_HEADS: dict[str, Callable[[SlotAggregation], MessagePassing]] = {
     "GATConv": lambda aggr: convs.GATConv(CHANNELS, CHANNELS, heads=3, aggr=aggr),
     "GATv2Conv": lambda aggr: convs.GATv2Conv(CHANNELS, CHANNELS, heads=3, aggr=aggr),

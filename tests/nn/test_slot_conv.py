@@ -62,6 +62,11 @@ def test_norms_see_one_graph_at_a_time(norm: str | None) -> None:
     assert_close(module(x, EDGES, BATCH)[:4], alone)
     assert_close(module(x, EDGES, ptr=torch.tensor([0, 4, 7]))[:4], alone)
     assert_close(module(x, EDGES, plan=ops.plan(BATCH))[:4], alone)
+    for name in ("plan", "ptr", "num_graphs", "return_state"):
+        with pytest.raises(
+            TypeError, match=f"memory_kwargs has '{name}', which the norms and the result .* Pass {name}="
+        ):
+            module(x, EDGES, memory_kwargs={name: 1})
 
 
 def test_batch_norm_sees_them_all() -> None:

@@ -91,6 +91,7 @@ def test_changes_win_over_the_spec() -> None:
     assert isinstance(module.integrate, ResidualAdd)
     assert not module.anchored
     assert module(torch.randn(4, 12)).shape == (4, 12)
+    assert SlotVirtualNode.from_spec(SPEC, channels=24).integrate.context_channels == 24
 
 
 def test_options_are_brought_to_the_widths_of_a_task() -> None:

@@ -147,6 +147,17 @@ def empty_state() -> tuple[SlotState, Tensor]:
     return SlotState(torch.zeros(1, SLOTS, HEADS, VDIM), log_mass), log_mass
 
 
+@pytest.mark.parametrize("gap", [10.0, 20.0, 60.0])
+def test_a_small_mass_beside_an_anchor_keeps_its_digits_and_its_gradient(gap: float) -> None:
+    content = torch.ones(1, 1, 1, 1, requires_grad=True)
+    state = ops.SlotState(content, torch.full((1, 1, 1), -gap))
+    z = ops.anchored(state, torch.zeros(1, 1), torch.zeros(1, 1, 1))
+    (slope,) = torch.autograd.grad(z.sum(), content)
+    expected = pytest.approx(1 / (1 + math.exp(gap)), rel=1e-5)
+    assert z.item() == expected
+    assert slope.item() == expected
+
+
 def test_an_empty_set_gives_the_anchor_and_finite_gradients() -> None:
     state, log_mass = empty_state()
     s0 = torch.randn(SLOTS, HEADS, requires_grad=True)

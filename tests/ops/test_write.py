@@ -139,3 +139,12 @@ def test_a_traced_write_has_the_shapes_of_a_real_one(valued: bool) -> None:
     value = torch.randn(7, 2, 11) if valued else None
     index = torch.tensor([0, 0, 1, 1, 1, 2, 2])
     torch.library.opcheck(write_op, (query, key, value, None, index, 3), test_utils="test_faketensor")
+
+
+def test_weights_of_several_graphs_need_to_know_which() -> None:
+    query, key, index = torch.randn(2, 2, 3), torch.randn(4, 1, 3), torch.arange(4)
+    state = ops.write(query, key, torch.randn(4, 2, 5), index)
+    with pytest.raises(ValueError, match="write_weights: state has 4 graphs but without index all nodes are one graph"):
+        ops.write_weights(state, query, key)
+    with pytest.raises(ValueError, match="read_weights: key has 4 graphs but without index all nodes are one graph"):
+        ops.read_weights(torch.randn(5, 1, 3), torch.randn(4, 2, 2, 3))

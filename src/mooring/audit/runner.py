@@ -33,7 +33,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "cost_growth": cost_growth,
 }
 
-# In the names of vectors that are added and not multiplied by; GIN's epsilon is added to a gain of one.
+# In the names of parameters that are added and not multiplied by; GIN's epsilon is added to a gain of one.
 ADDED = ("bias", "logit", "state", "eps")
 
 
@@ -100,8 +100,8 @@ def randomise_zero_weights(adapter: Adapter) -> list[str]:
     """Give weights and gains that are all zero small random values, in the copy that is measured.
 
     A module initialised to the identity has zero weights in its last layer, or a zero gain behind it: nothing passes
-    through it yet, and every property of the global path would be measured as absent. A vector that is added to
-    something, like a bias, is left alone.
+    through it yet, and every property of the global path would be measured as absent. What is added to something, like
+    a bias or an anchor's logit, is left alone.
     """
     if not isinstance(adapter.module, nn.Module):
         return []
@@ -109,10 +109,10 @@ def randomise_zero_weights(adapter: Adapter) -> list[str]:
     changed = []
     with torch.no_grad():
         for name, weight in adapter.module.named_parameters():
-            gain = weight.dim() < 2 and not any(word in name.rpartition(".")[2] for word in ADDED)
-            if (gain or weight.dim() > 1) and weight.numel() and not bool(weight.any()):
+            added = any(word in name.rpartition(".")[2] for word in ADDED)
+            if not added and weight.numel() and not bool(weight.any()):
                 noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
                 # A weight is summed over its last axis, a gain is not.
-                weight.copy_(noise if gain else noise / weight.size(-1) ** 0.5)
+                weight.copy_(noise if weight.dim() < 2 else noise / weight.size(-1) ** 0.5)
                 changed.append(name)
     return [f"zero weights given random values: {', '.join(changed)}"] if changed else []

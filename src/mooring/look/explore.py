@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 from torch_geometric.data import HeteroData
 
@@ -65,7 +67,7 @@ def look(
         raise ValueError(f"look: max_nodes is {max_nodes}, expected a whole number from 1 to {MOST_NODES:,}.")
     batch = as_batch(data)
     chosen = _chosen(graphs, num_graphs(batch))
-    calls = _run(model, batch, call) if isinstance(model, nn.Module) else _kept(model, num_graphs(batch))
+    calls = _run(model, batch, call) if isinstance(model, nn.Module) else _kept(model, batch)
     drawn = draw(batch, chosen, max_nodes)
     name = title or (type(model).__name__ if isinstance(model, nn.Module) else "Memory")
     return Page(name, pack(name, _shown(calls, batch), drawn, chosen, num_graphs(batch), card))
@@ -87,10 +89,13 @@ def _run(model: nn.Module, batch: Any, call: Callable[[nn.Module, Any], Any] | N
     return calls
 
 
-def _kept(memory: Any, graphs: int) -> list[Call]:
+def _kept(memory: Any, batch: Any) -> list[Call]:
     """The passes that a model told of."""
+    graphs = num_graphs(batch)
     if isinstance(memory, SlotMemory):
         memory = {"memory": memory}
+    # A module that keeps no memory is in the dictionary of its model all the same.
+    memory = {name: one for name, one in memory.items() if one is not None} if isinstance(memory, Mapping) else memory
     if not isinstance(memory, Mapping) or not all(isinstance(one, SlotMemory) for one in memory.values()):
         raise TypeError(
             f"look: model is {described(memory)} but an nn.Module, a SlotMemory or a dictionary of them was expected. "
@@ -99,11 +104,16 @@ def _kept(memory: Any, graphs: int) -> list[Call]:
     if not memory:
         raise NoMemory("look: the dictionary has no memory. Pass what a model with memories returned.")
     for name, one in memory.items():
-        if one.slots.size(0) != graphs:
+        # The last graphs of a batch may have no nodes, and a pass without ids has one graph.
+        if one.slots.size(0) > graphs:
             raise ValueError(
                 f"look: {name} has the slots of {one.slots.size(0)} graphs but the data has {graphs}. Pass the data of "
                 "the same pass."
             )
+    if isinstance(batch, HeteroData) and len(batch.node_types) > 1:
+        raise ValueError(
+            "look: a memory of several node types does not say in which order they were passed. Pass the model."
+        )
     return [Call(str(name), type(one).__name__, one) for name, one in memory.items()]
 
 
@@ -146,6 +156,7 @@ def _has(data: HeteroData, name: str) -> bool:
 
 def _shown(calls: list[Call], data: Any) -> list[Call]:
     """The calls whose rows are the nodes of the data; a pass over edges or pooled nodes has no place in the drawing."""
+    calls = [_ordered(call, data) for call in calls]
     nodes = int(data.num_nodes)
     rows = [nodes if call.memory.write_weights is None else len(call.memory.write_weights) for call in calls]
     fitting = [call for call, count in zip(calls, rows, strict=True) if count == nodes]
@@ -156,3 +167,16 @@ def _shown(calls: list[Call], data: Any) -> list[Call]:
             "or pooled nodes. Look at a memory of the nodes."
         )
     return fitting
+
+
+def _ordered(call: Call, data: Any) -> Call:
+    """The call with its node types in the order of the data, in which they are drawn."""
+    if call.types is None or not isinstance(data, HeteroData) or call.types.keys() != set(data.node_types):
+        return call
+    places = dict(zip(call.types, torch.arange(sum(call.types.values())).split(list(call.types.values())), strict=True))
+    order = torch.cat([places[name] for name in data.node_types])
+    moved = [
+        None if one is None else one[order.to(one.device)]
+        for one in (call.memory.write_weights, call.memory.read_weights)
+    ]
+    return replace(call, memory=call.memory._replace(write_weights=moved[0], read_weights=moved[1]))

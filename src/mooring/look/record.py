@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +26,13 @@ class Call:
         name: where the module is in the model, ``"memory"`` where it is the model itself.
         kind: the name of the module's class.
         memory: the inside of the pass.
+        types: the number of nodes of each type, in the order that the weights have, where there are types.
     """
 
     name: str
     kind: str
     memory: SlotMemory
+    types: dict[str, int] | None = None
 
 
 def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
@@ -87,13 +89,18 @@ def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:
         if not isinstance(out, tuple) or len(out) != 2:
             return out
         if isinstance(out[1], SlotMemory):
-            calls.append(Call(name, type(module).__name__, out[1]))
+            calls.append(Call(name, type(module).__name__, out[1], _types(args, kwargs)))
         return out if wanted else out[0]
 
     return [
         module.register_forward_pre_hook(ask, with_kwargs=True),
         module.register_forward_hook(take, with_kwargs=True),
     ]
+
+
+def _types(args: Any, kwargs: dict[str, Any]) -> dict[str, int] | None:
+    given = args[0] if args else kwargs.get("x_dict")
+    return {name: len(x) for name, x in given.items()} if isinstance(given, Mapping) else None
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from torch_geometric.nn.inits import reset
 
 from mooring.nn import SlotAggregation
-from mooring.nn.checks import check_choice, check_plan, check_positive
+from mooring.nn.checks import check_choice, check_plan, check_positive, check_width
 from mooring.ops import Plan
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, check_rank
 
 ReadoutName = Literal["mean", "sum", "mean+sum", "slots"]
 READOUTS = get_args(ReadoutName)
@@ -45,7 +45,7 @@ class Readout(nn.Module):
     def __init__(self, channels: int, kind: ReadoutName | nn.Module = "mean", *, typical_size: float = 1.0) -> None:
         super().__init__()
         who = type(self).__name__
-        check_count(who, "channels", channels)
+        self.channels = check_count(who, "channels", channels)
         check_positive(who, "typical_size", typical_size)
         self.typical_size = typical_size
         self.kind = "own" if isinstance(kind, nn.Module) else kind
@@ -72,7 +72,10 @@ class Readout(nn.Module):
         plan: Plan | None = None,
     ) -> Float[Tensor, "graphs out_channels"]:
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`."""
-        plan = check_plan(type(self).__name__, x, batch, ptr, plan, num_graphs)
+        who = type(self).__name__
+        check_rank(who, "x", x, "nodes channels")
+        check_width(who, "x", x, "channels", self.channels)
+        plan = check_plan(who, x, batch, ptr, plan, num_graphs)
         found = []
         for name, part in self.parts.items():
             pooled = part(x, plan.index, dim_size=plan.num_graphs)

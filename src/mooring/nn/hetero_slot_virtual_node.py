@@ -300,18 +300,24 @@ class HeteroSlotVirtualNode(nn.Module):
                     raise ValueError(
                         f"{who}: num_graphs is {count} but {name!r} has {plan.num_graphs}. Raise num_graphs."
                     )
+                if plan.batch is None:
+                    self._check_alone(name, x, count)
                 found[name] = plan.with_graphs(count)
             elif batch is not None:
                 found[name] = make_plan(who, batch, None, x.size(0), count, device=x.device, name=called)
             else:
-                if not torch.compiler.is_compiling() and count > 1 and x.size(0):
-                    raise ValueError(
-                        f"{who}: {name!r} has {x.size(0)} nodes and no batch but there are {count} graphs. Pass "
-                        f"batch_dict[{name!r}] or ptr_dict[{name!r}]."
-                    )
+                self._check_alone(name, x, count)
                 first = None if one_graph else torch.zeros(x.size(0), dtype=torch.long, device=x.device)
                 found[name] = Plan(x.size(0), count, first, None, x.device)
         return found
+
+    def _check_alone(self, name: str, x: Tensor, count: int) -> None:
+        """Nodes that say nothing of their graph must be those of the only one."""
+        if not torch.compiler.is_compiling() and count > 1 and x.size(0):
+            raise ValueError(
+                f"{type(self).__name__}: {name!r} has {x.size(0)} nodes and no batch but there are {count} graphs. "
+                f"Pass batch_dict[{name!r}] or ptr_dict[{name!r}], or a plan made from one of them."
+            )
 
     def _count(
         self,

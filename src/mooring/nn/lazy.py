@@ -206,5 +206,8 @@ def _stand_in(who: str, channels: Widths, given: Mapping[str, Any]) -> Widths:
 
 
 def _width(who: str, x: Any) -> int:
-    checks.check_rank(who, "x", x, "nodes channels")
+    """The last axis; how many there are before it is for the module to check, which then knows its width."""
+    checks.check_tensor(who, "x", x)
+    if x.dim() < 2:
+        checks.check_rank(who, "x", x, "nodes channels")
     return int(x.size(-1))

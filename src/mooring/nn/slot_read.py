@@ -96,8 +96,7 @@ class SlotRead(nn.Module):
         A node that is no target gets zero, or itself with ``gain``, and has no influence on any gradient.
         """
         self._check(x, memory, batch, address, targets)
-        if plan is not None or ptr is not None:
-            batch = check_plan(type(self).__name__, x, batch, ptr, plan, None)
+        batch = self._plan(x, memory, batch, ptr, plan)
         folded = self._folds(x.size(0), memory.size(0))
         # Folded, the nodes meet the op alone, which skips those that do not read.
         seen = x if folded else hide(x, targets)
@@ -116,6 +115,23 @@ class SlotRead(nn.Module):
         context = ops.read(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
         context = context.squeeze(1).to(x.dtype)
         return context if residual or gain is None else x + context
+
+    def _plan(
+        self, x: Tensor, memory: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Plan | None
+    ) -> Tensor | Plan | None:
+        """Which slots a node reads; the last graphs of the memory may be empty."""
+        who, graphs = type(self).__name__, memory.size(0)
+        told = plan is not None or ptr is not None or isinstance(batch, Plan)
+        found = check_plan(who, x, batch, ptr, plan, None) if told else batch
+        if torch.compiler.is_compiling() or isinstance(found, Tensor):
+            return found
+        known = 1 if found is None else found.num_graphs
+        if known > graphs or (graphs != 1 and (found is None or found.batch is None)):
+            raise ValueError(
+                f"{who}: memory has {graphs} graphs but the nodes are those of {known}. Pass the batch that the memory "
+                "was written from."
+            )
+        return found if found is None or known == graphs else found.with_graphs(graphs)
 
     def _check(
         self, x: Tensor, memory: Tensor, batch: Tensor | Plan | None, address: Tensor | None, targets: Tensor | None

@@ -68,5 +68,6 @@ class MemorySpec(MemoryOptions):
 
     def arguments(self, **changes: Any) -> dict[str, Any]:
         """The arguments of :class:`~mooring.nn.SlotVirtualNode`, some of them changed or added."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**given, "hidden_channels": self.hidden, **changes}
+        given = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
+        hidden = given["hidden_channels"]
+        return {**given, "hidden_channels": given["channels"] if hidden is None else hidden}

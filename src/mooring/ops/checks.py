@@ -311,6 +311,12 @@ def check_ptr(
     return num_nodes
 
 
+def check_one_graph(who: str, name: str, graphs: int, index: Tensor | None) -> None:
+    """Without graph ids what comes with the nodes must be of one graph."""
+    if index is None and not torch.compiler.is_compiling() and graphs != 1:
+        raise ValueError(f"{who}: {name} has {graphs} graphs but without index all nodes are one graph. Pass index.")
+
+
 def check_ids(who: str, name: str, index: Tensor, num_nodes: int) -> None:
     """Dtype and shape of the graph ids. Bytes are refused: they index as a mask would."""
     check_tensor(who, name, index)

@@ -79,6 +79,8 @@ def read_weights(
     dtype = statistics_dtype(query.dtype)
     query, key = query.expand(-1, key.size(-2), -1).to(dtype), key.to(dtype)
     index = index.batch if isinstance(index, Plan) else index
+    if key.dim() == 4:
+        checks.check_one_graph("read_weights", "key", key.size(0), index)
     # A traced graph may not know its number of graphs, and then must not ask.
     one = key.dim() == 4 and (index is None or (not torch.compiler.is_compiling() and key.size(0) == 1))
     with full_precision(query.device):

@@ -135,8 +135,9 @@ def anchored(
             f"{tuple(anchor_value.shape)} but the state has (slots, heads, dim) = {own}. "
             "Give every slot and head an anchor of its own."
         )
-    share = anchor_weight(state, anchor_logit).unsqueeze(-1)
-    return share * anchor_value + (1 - share) * state.content
+    odds = (state.log_mass - anchor_logit).unsqueeze(-1)
+    # Two sigmoids and not one minus the other: a small share would be lost to rounding, and its gradient with it.
+    return torch.sigmoid(-odds) * anchor_value + torch.sigmoid(odds) * state.content
 
 
 def log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:

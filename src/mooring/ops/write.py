@@ -107,6 +107,7 @@ def write_weights(
     if null_logit is not None:
         bias = _plus(bias, compete(query, key, index, null_logit=null_logit))
     ids = index.batch if isinstance(index, Plan) else index
+    checks.check_one_graph("write_weights", "state", state.log_mass.size(0), ids)
     dtype = statistics_dtype(key.dtype)
     query, key = query.to(dtype), key.expand(-1, query.size(-2), -1).to(dtype)
     with full_precision(key.device):

@@ -57,6 +57,7 @@ class SlotSoftmaxVirtualNode(SlotRival):
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec)
+        self.takes_memory = spec.address_channels is not None
         self.write = SlotSoftmaxWrite(spec, self.write.addresses)
         self.update = MagnitudeUpdate(spec, total=True)
 

@@ -80,10 +80,12 @@ def test_a_commit_that_a_clone_does_not_have_is_told(clone: Path, tmp_path_facto
     ours, other = provenance.git_commit(), "0" * 40
     assert provenance.unknown_commits(clone / "results", {ours, other}) == {other}
     assert provenance.unknown_commits(clone / "results", {ours}) == set()
-    # Records elsewhere may be of other code.
-    assert provenance.unknown_commits(tmp_path_factory.mktemp("elsewhere"), {other}) == set()
-    (clone / ".git" / "shallow").write_text(f"{ours}\n")
+    # Without any of them the history is another one.
     assert provenance.unknown_commits(clone / "results", {other}) == set()
+    # Records elsewhere may be of other code.
+    assert provenance.unknown_commits(tmp_path_factory.mktemp("elsewhere"), {ours, other}) == set()
+    (clone / ".git" / "shallow").write_text(f"{ours}\n")
+    assert provenance.unknown_commits(clone / "results", {ours, other}) == set()
 
 
 def test_git_that_fails_has_not_said_that_nothing_changed(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,15 +65,17 @@ def git_commit() -> str:
 def unknown_commits(folder: Path, commits: Iterable[str]) -> set[str]:
     """Those of the commits that the clone of this code does not have.
 
-    None where that cannot be said: records outside of the clone may be of another one's code, and a shallow clone knows
-    little of its history.
+    None where that cannot be said: records outside of the clone may be of another one's code, and a clone that is
+    shallow or has none of the commits does not have the history.
     """
     code = Path(__file__).parent
     clones = {_git(one, "rev-parse", "--show-toplevel") for one in (code, folder)}
     ours = len(clones) == 1 and None not in clones and _git(code, "ls-files", Path(__file__).name)
     if not ours or _git(code, "rev-parse", "--is-shallow-repository") != "false":
         return set()
-    return {commit for commit in commits if _git(code, "cat-file", "-t", commit) != "commit"}
+    named = set(commits)
+    gone = {commit for commit in named if _git(code, "cat-file", "-t", commit) != "commit"}
+    return set() if gone == named else gone
 
 
 @dataclass(frozen=True)
