@@ -69,6 +69,12 @@ def test_norms_see_one_graph_at_a_time(norm: str | None) -> None:
             module(x, EDGES, memory_kwargs={name: 1})
 
 
+@pytest.mark.parametrize("norm", ["message_norm", "no_such_norm"])
+def test_a_norm_of_something_else_than_nodes_is_refused(norm: str) -> None:
+    with pytest.raises(ValueError, match=f"norm is '{norm}' but None or the name of a normalisation of nodes"):
+        layer(None, norm=norm)
+
+
 def test_batch_norm_sees_them_all() -> None:
     module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5, norm="batch_norm").train()
     x = torch.randn(7, CHANNELS)

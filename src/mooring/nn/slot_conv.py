@@ -178,14 +178,20 @@ def _norm(who: str, norm: Any, channels: int) -> nn.Module:
     if norm == "layer_norm":
         return nn.LayerNorm(channels)
     try:
-        with contextlib.suppress(TypeError):  # one without a width, such as PairNorm, whose first argument is a scale
-            return normalization_resolver(norm)
-        return normalization_resolver(norm, channels)
+        found = _resolved(norm, channels)
+        inspect.signature(found.forward).bind(None)  # of the nodes alone, unlike MessageNorm
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"{who}: norm is {norm!r} but None or the name of a normalisation was expected, e.g. 'layer_norm' or "
-            "'batch_norm'."
+            f"{who}: norm is {norm!r} but None or the name of a normalisation of nodes was expected, e.g. 'layer_norm' "
+            "or 'batch_norm'."
         ) from error
+    return found
+
+
+def _resolved(norm: Any, channels: int) -> nn.Module:
+    with contextlib.suppress(TypeError):  # one without a width, such as PairNorm, whose first argument is a scale
+        return normalization_resolver(norm)
+    return normalization_resolver(norm, channels)
 
 
 def _activation(who: str, act: Any) -> nn.Module:
