@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch_geometric.nn import GPSConv
+from torch_geometric.utils import to_dense_batch
 
 from audit.specimens import (
     Broadcast,
@@ -36,6 +37,18 @@ def test_permutation_is_broken_by_positions() -> None:
     assert finding.value is not None
     assert finding.value > 0.1
     assert "nodes" in finding.worst_case
+
+
+class FirstSixteen(torch.nn.Module):
+    def forward(self, x: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
+        return to_dense_batch(x, index, batch_size=dim_size, max_num_nodes=16)[0].sum(dim=1)
+
+
+def test_what_is_cut_off_at_sixteen_nodes_is_noticed() -> None:
+    adapter = adapt(FirstSixteen(), kind="aggregation", channels=5)
+    assert measure("permutation", adapter, 0, 12).broken
+    # As many are cut off whoever stands beside it.
+    assert not measure("batch_mates", adapter, 0, 12).broken
 
 
 def test_unsorted_is_handled() -> None:

@@ -57,3 +57,18 @@ def test_a_compiled_module_is_measured_as_what_it_was_compiled_from() -> None:
     assert [finding.verdict for finding in compiled.findings] == [
         finding.verdict for finding in audit(module, trials=2).findings
     ]
+
+
+class Attention(nn.Module):
+    """A dense module that returns its weights too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.inner(x, x, x, key_padding_mask=~mask)
+
+
+def test_a_dense_module_may_return_more_than_nodes() -> None:
+    testing.assert_permutation_equivariant(Attention(), trials=4)

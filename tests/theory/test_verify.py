@@ -1,5 +1,6 @@
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -203,3 +204,12 @@ def test_record_of_a_run() -> None:
 def test_runs_repeat() -> None:
     first, second = (verify(["prop:replication"], seed=5, instances=7).results[0] for _ in range(2))
     assert (first.margin, first.note) == (second.margin, second.note)
+
+
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.least > 1], ids=lambda claim: claim.label)
+def test_the_fewest_instances_of_a_claim_still_prove_it(claim: Claim[Any]) -> None:
+    result = claim.run(instances=claim.least)
+    assert result.ok
+    assert result.instances > 0
+    with pytest.raises(ValueError, match=f"{claim.label}: instances=1, but fewer than {claim.least} prove nothing"):
+        claim.run(instances=1)

@@ -202,7 +202,9 @@ class DenseAdapter(Adapter):
     def call(self, graphs: GraphBatch) -> Any:
         order = graphs.index.argsort(stable=True)
         dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
-        return self.module(dense, mask)[mask][order.argsort()]
+        out = self.module(dense, mask)
+        out = out[0] if isinstance(out, tuple) else out
+        return out[mask][order.argsort()]
 
 
 ADAPTERS: dict[str, type[Adapter]] = {

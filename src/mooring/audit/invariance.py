@@ -8,13 +8,16 @@ from torch import Tensor, nn
 from mooring.audit.adapters import Adapter, GraphBatch, collate, random_graph, relative_difference, single
 from mooring.audit.card import Finding, first_line
 
+# Nodes of a large graph, more than a buffer of ordinary size holds.
+LARGE = 150
+
 
 def permutation(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Permute the nodes within each graph of a batch; node outputs must follow, graph outputs must not change."""
     generator = torch.Generator().manual_seed(seed)
     worst, case = 0.0, "none"
-    for _ in range(trials):
-        sizes = _sizes(generator)
+    for trial in range(trials):
+        sizes = _sizes(generator, trial)
         graphs = collate([random_graph(generator, size, adapter.channels) for size in sizes])
         order = torch.cat([offset + torch.randperm(size, generator=generator) for offset, size in _offsets(sizes)])
         error = _change(adapter, graphs, order)
@@ -39,7 +42,7 @@ def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
     generator = torch.Generator().manual_seed(seed)
     worst, case, refusal = 0.0, "none", ""
     for trial in range(trials):
-        sizes = _sizes(generator)
+        sizes = _sizes(generator, trial)
         graphs = collate([random_graph(generator, size, adapter.channels) for size in sizes])
         order = _interleave(generator, sizes, trial)
         adapter(graphs)
@@ -72,8 +75,15 @@ def _change(adapter: Adapter, graphs: GraphBatch, order: torch.Tensor) -> float:
     return relative_difference(got, expected[order] if adapter.per_node else expected)
 
 
-def _sizes(generator: torch.Generator) -> list[int]:
-    return [int(size) for size in torch.randint(2, 12, (3,), generator=generator)]
+def _sizes(generator: torch.Generator, trial: int) -> list[int]:
+    """Three small graphs or, every fourth time, a large one among them."""
+    first, *others = (int(size) for size in torch.randint(2, 12, (3,), generator=generator))
+    return [_size(first, trial), *others]
+
+
+def _size(small: int, trial: int) -> int:
+    """Every fourth graph is large: one that is cut off at some number of nodes is not told by small ones."""
+    return LARGE if trial % 4 == 3 else small
 
 
 def _interleave(generator: torch.Generator, sizes: list[int], trial: int) -> torch.Tensor:
@@ -107,7 +117,7 @@ def _compare_batched(
     generator = torch.Generator().manual_seed(seed)
     worst, case = 0.0, "none"
     for trial in range(trials):
-        size = int(torch.randint(3, 12, (), generator=generator))
+        size = _size(int(torch.randint(3, 12, (), generator=generator)), trial)
         graph = random_graph(generator, size, adapter.channels)
         extra = torch.randint(larger[0], larger[1] + 1, (3,), generator=generator)
         # Mates of another scale and offset: a leak through a mean or a normalisation cannot cancel.

@@ -99,6 +99,7 @@ class Claim(Generic[S]):
         margin_means: what the margin measures.
         instances: the number of random instances, or the size of the enumeration.
         more_controls: further things the check must reject, by what is wrong with each.
+        least: the fewest instances with which the check examines anything and the controls are told.
     """
 
     label: str
@@ -110,6 +111,7 @@ class Claim(Generic[S]):
     margin_means: str
     instances: int
     more_controls: Mapping[str, S] = field(default_factory=dict)
+    least: int = 1
 
     @property
     def controls(self) -> dict[str, S]:
@@ -119,8 +121,11 @@ class Claim(Generic[S]):
     def run(self, seed: int = 0, instances: int | None = None) -> ClaimResult:
         """Check the subject, then every control, each from the same fresh generator."""
         asked = self.instances if instances is None else instances
-        if asked < 1:
-            raise ValueError(f"{self.label}: instances={asked}, but a claim needs at least one. Pass instances >= 1.")
+        if asked < self.least:
+            raise ValueError(
+                f"{self.label}: instances={asked}, but fewer than {self.least} prove nothing. Pass instances >= "
+                f"{self.least}."
+            )
         start = time.perf_counter()
         evidence = self.check(self.subject, asked, self.generator(seed))
         refuted = [self.check(control, asked, self.generator(seed)) for control in self.controls.values()]

@@ -34,6 +34,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: one coordinate more, which reaches the bound",
         margin_means="fewest bits by which a budget fell short and a pair still had to collide",
         instances=7,
+        least=3,
     ),
     Claim(
         label="thm:lower.tight",
@@ -44,6 +45,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="one bit below the bound: the pigeonhole pair is exhibited",
         margin_means="fewest bits to spare at which all n! transcripts were distinct",
         instances=7,
+        least=3,
     ),
     Claim(
         label="thm:lower.layers",
@@ -152,6 +154,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: five dimensions whatever M",
         margin_means="least margin of the codebooks built, minus 1/2",
         instances=10,
+        least=4,
         more_controls={"dimensions that grow with M: 7 M + 1": lambda slots: 7 * slots + 1},
     ),
     Claim(
@@ -163,6 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="one-hot addresses, whose dimensions grow with M",
         margin_means="most dimensions that one doubling of M added",
         instances=8,
+        least=4,
     ),
     Claim(
         label="prop:routing.bits",
@@ -173,6 +177,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: p b >= log2 M, where all addresses can differ",
         margin_means="largest weight that the worst-served target gave its slot, at a sharp temperature",
         instances=33,
+        least=2,
     ),
     Claim(
         label="prop:replication",
@@ -238,6 +243,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: the normalised read, which a multiset shares with its replication",
         margin_means="smallest distance between the outputs of two different multisets",
         instances=60,
+        least=2,
         more_controls={"an injective read whose histogram has one node too many": multiset.crowded_read},
     ),
     Claim(
@@ -319,6 +325,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="dense self-attention in place of the slots",
         margin_means="most operations over |E|d + nd^2 + nMd at any size, over the fewest; 5 allowed",
         instances=3,
+        least=2,
     ),
     Claim(
         label="sec:discussion.distortion",
@@ -329,6 +336,7 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: the encoder uses one bit more than the budget says",
         margin_means="least distance of the best codebook found below the ceiling, in share of labels",
         instances=5,
+        least=2,
     ),
     Claim(
         label="sec:discussion.table",
@@ -339,5 +347,6 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="targets guess without a look at what is stored",
         margin_means="largest gap between measured recovery and the formula",
         instances=6,
+        least=2,
     ),
 )

@@ -19,6 +19,12 @@ def test_the_mean_explains_nothing_and_a_worse_guess_less_than_nothing():
     assert (log_r2(mean + 1, TARGET) < 0).all()
 
 
+def test_where_all_counts_are_equal_there_is_nothing_to_explain():
+    equal = torch.ones(3, 2).log1p()
+    near = equal + torch.tensor([0.0, 0.5])
+    assert log_r2(near, equal).tolist() == [1.0, 0.0]
+
+
 def test_errors_are_averaged_within_a_motif_first():
     prediction = TARGET + torch.tensor([[0.3, 0.0], [0.0, 0.0], [-0.3, 0.5]])
     assert log_mae(prediction, TARGET).tolist() == pytest.approx([0.2, 0.5 / 3])

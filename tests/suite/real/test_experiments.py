@@ -182,5 +182,8 @@ def test_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         resolve(RunRequest("molecules", "none", 0, "quick", {"dataset": "esoll"}, tmp_path))
     with pytest.raises(ConfigError, match="a share below 1"):
         resolve(RunRequest("nodes", "none", 0, "tiny", {"layer_dropout": "1"}, tmp_path))
+    for places in ("", "7"):
+        with pytest.raises(ConfigError, match=r"memory_after is .*, expected numbers from 0 to \d, as there are"):
+            resolve(RunRequest("molecules", "anchored", 0, "tiny", {"memory_after": places}, tmp_path))
     with pytest.raises(OSError, match=r"type `mooring data esol`"):
         run_one(RunRequest("molecules", "none", 0, "quick", {}, tmp_path))

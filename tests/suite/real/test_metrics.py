@@ -1,6 +1,7 @@
 """Official metrics against slow ones."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -44,6 +45,15 @@ def test_ties_and_targets_of_one_class() -> None:
     target = torch.tensor([[1.0, 1.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
     assert score("roc_auc", prediction, target) == pytest.approx(auc(prediction[:, 0], target[:, 0]))
     assert math.isnan(score("roc_auc", prediction[:, 1:], target[:, 1:]))
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision", "rmse", "mae"])
+def test_what_is_no_number_has_no_score(metric: Any) -> None:
+    target = torch.tensor([[1.0], [0.0], [1.0], [float("nan")]])
+    prediction = torch.tensor([[0.3], [0.1], [0.2], [float("nan")]])
+    assert math.isfinite(score(metric, prediction, target)), "a missing target is left out, whatever stands beside it"
+    prediction[1] = float("nan")
+    assert math.isnan(score(metric, prediction, target))
 
 
 def test_errors() -> None:

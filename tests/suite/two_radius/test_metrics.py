@@ -9,7 +9,7 @@ import torch
 from mooring.suite.two_radius import Answer, TwoRadiusExperiment
 from mooring.suite.two_radius.data import CountedTask, TwoRadiusBatch, stream
 from mooring.suite.two_radius.experiment import TINY
-from mooring.suite.two_radius.metrics import accuracies, count_accuracy, diagnose, losses, mean_scores
+from mooring.suite.two_radius.metrics import accuracies, count_accuracy, diagnose, losses, mean_scores, right
 
 TWO_SCALES = CountedTask(num_identifiers=5, scales=(1, 2))
 
@@ -29,6 +29,15 @@ def test_both_needs_both_and_graph_needs_every_target() -> None:
     assert {name: float(value) for name, value in scores.items()} == pytest.approx(
         {"label": 0.98, "count": 0.86, "both": 0.86, "graph": 0.8}
     )
+
+
+def test_what_is_no_number_names_nothing() -> None:
+    batch = TWO_SCALES.batch(5, stream(0, "train"))
+    given = answer(batch)
+    given.label[3, 1] = given.count[7, 0] = float("nan")
+    hits = right(given, batch)
+    assert (~hits["label"]).nonzero().flatten().tolist() == [3]
+    assert (~hits["count"]).nonzero().flatten().tolist() == [7]
 
 
 def test_label_alone() -> None:

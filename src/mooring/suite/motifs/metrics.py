@@ -15,9 +15,14 @@ def log_mae(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "g
 
 
 def log_r2(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:
-    """Share of the log-count's variance explained, per motif; 0 is the best constant, and less is worse."""
+    """Share of the log-count's variance explained, per motif; 0 is the best constant, and less is worse.
+
+    Where the count is the same in all graphs there is nothing to explain: 1 if it is right, 0 if not.
+    """
     residual = (prediction - target).square().mean(dim=0)
-    return 1 - residual / target.var(dim=0, unbiased=False)
+    variance = target.var(dim=0, unbiased=False)
+    constant = variance == 0
+    return torch.where(constant, (residual == 0).to(residual), 1 - residual / variance.masked_fill(constant, 1.0))
 
 
 def exact_share(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:

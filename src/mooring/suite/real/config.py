@@ -57,6 +57,14 @@ class RealConfig(MemoryConfig):
         super().__post_init__()
         if self.layer_dropout >= 1:
             raise OutOfRange(type(self).__name__, f"layer_dropout={self.layer_dropout}, expected a share below 1.")
+        places = self.memory_after
+        if places is not None and (not places or any(not 0 <= place < self.layers for place in places)):
+            got = ",".join(map(str, places)) or "empty"
+            raise OutOfRange(
+                type(self).__name__,
+                f"memory_after is {got}, expected numbers from 0 to {self.layers - 1}, as there are {self.layers} "
+                "layers, or none to let it choose. For a network without a memory pass --models none.",
+            )
 
 
 class RealExperiment(WarmedExperiment):

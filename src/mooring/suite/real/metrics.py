@@ -35,6 +35,9 @@ def score(metric: Metric, prediction: Tensor, target: Tensor) -> float:
     for own, true in zip(prediction.double().T, target.double().T, strict=True):
         there = ~true.isnan()
         own, true = own[there], true[there]
+        # Sorted among the others it would have a rank like any number.
+        if own.isnan().any():
+            return float("nan")
         if metric in RISING:
             if true.unique().numel() < 2:
                 continue

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -23,11 +23,16 @@ def losses(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
 
 def right(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Bool[Tensor, " targets"]]:
     """Which targets are right in label, in count and in both, or in label alone where there are no counts."""
-    label = answer.label.argmax(dim=1) == batch.y_label
+    label = _named(answer.label) == batch.y_label
     if answer.count is None:
         return {"label": label}
-    count = answer.count.argmax(dim=1) + 1 == batch.y_count
+    count = _named(answer.count) + 1 == batch.y_count
     return {"label": label, "count": count, "both": label & count}
+
+
+def _named(logits: Float[Tensor, "targets classes"]) -> Int[Tensor, " targets"]:
+    """The likeliest class; -2, which is none and no count either, where a logit is no number."""
+    return logits.argmax(dim=1).masked_fill(logits.isnan().any(dim=1), -2)
 
 
 def accuracies(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
