@@ -119,13 +119,10 @@ class SlotConv(nn.Module):
         check_features(self, self.channels, x)
         options: dict[str, Any] = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory}
         options["return_state"] = return_state or None
-        own_arguments = sorted(options.keys() & (memory_kwargs or {}).keys())
-        if own_arguments:
-            raise TypeError(
-                f"{type(self).__name__}: memory_kwargs has {own_arguments[0]!r}, which the norms and the result of the "
-                f"layer depend on too. Pass {own_arguments[0]}= to the layer itself."
-            )
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
+        # The norms and the result depend on them too, in whichever way they were passed.
+        ptr, plan, num_graphs = (memory_kwargs.get(name) for name in ("ptr", "plan", "num_graphs"))
+        return_state = memory_kwargs.get("return_state", False)
         # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
