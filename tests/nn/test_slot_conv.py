@@ -62,11 +62,11 @@ def test_norms_see_one_graph_at_a_time(norm: str | None) -> None:
     assert_close(module(x, EDGES, BATCH)[:4], alone)
     assert_close(module(x, EDGES, ptr=torch.tensor([0, 4, 7]))[:4], alone)
     assert_close(module(x, EDGES, plan=ops.plan(BATCH))[:4], alone)
-    for name in ("plan", "ptr", "num_graphs", "return_state"):
-        with pytest.raises(
-            TypeError, match=f"memory_kwargs has '{name}', which the norms and the result .* Pass {name}="
-        ):
-            module(x, EDGES, memory_kwargs={name: 1})
+    # However the graphs are told, norms and memory hear of them.
+    assert_close(module(x, EDGES, memory_kwargs={"plan": ops.plan(BATCH)})[:4], alone)
+    assert_close(module(x, EDGES, memory_kwargs={"ptr": torch.tensor([0, 4, 7])})[:4], alone)
+    out, _ = module(x, EDGES, BATCH, memory_kwargs={"return_state": True})
+    assert_close(out[:4], alone)
 
 
 @pytest.mark.parametrize("norm", ["message_norm", "no_such_norm"])

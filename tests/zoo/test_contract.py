@@ -38,7 +38,7 @@ def test_a_layer_without_a_memory_before_it_may_say_so(name: str) -> None:
         assert torch.equal(given.to(module, memory=None), given.to(module))
     if not getattr(module, "takes_memory", True):
         _, memory = given.to(SlotVirtualNode.from_spec(SPEC).double(), return_state=True)
-        with pytest.raises(ValueError, match="got a memory but takes no memory of the layer before"):
+        with pytest.raises(ValueError, match="takes no memory of the layer before"):
             given.to(module, memory=memory)
 
 
