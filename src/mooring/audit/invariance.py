@@ -82,7 +82,7 @@ def _sizes(generator: torch.Generator, trial: int) -> list[int]:
 
 
 def _size(small: int, trial: int) -> int:
-    """Every fourth graph is large: one that is cut off at some number of nodes is not told by small ones."""
+    """Large every fourth time: small graphs do not show where a module cuts nodes off."""
     return LARGE if trial % 4 == 3 else small
 
 

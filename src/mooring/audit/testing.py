@@ -55,8 +55,10 @@ def assert_handles_unsorted(module: Module, **options: Unpack[Options]) -> None:
 
 
 def assert_batch_independent(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that a graph's output depends neither on the graphs batched with it nor on their sizes, in eval mode: a
-    batch norm depends on them in training."""
+    """Assert that a graph's output depends neither on the graphs batched with it nor on their sizes.
+
+    Measured in eval mode; in training a batch norm depends on both.
+    """
     for name in ("batch_mates", "padding"):
         finding = _find(name, module, **options)
         _require(not finding.broken, module, finding)
