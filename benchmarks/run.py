@@ -1,16 +1,14 @@
-"""Measure the committed speed records: ``python benchmarks/run.py``, on a machine that does nothing else."""
+"""Measure the committed speed records: ``python benchmarks/run.py``, on a machine that does nothing else.
+
+Each sweep is a process of its own: measuring keeps the memory it frees, and the peers alone keep most of a machine.
+"""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-
-from mooring.suite import records
-from mooring.suite.bench import bench
 
 
 def main() -> None:
@@ -18,11 +16,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results" / "bench")
     out = parser.parse_args().out
     for sweep in ("peers", "nodes", "slots"):
-        bench(console=Console(width=180), sweep=sweep, save=partial(write, out))
-
-
-def write(folder: Path, record: dict[str, Any]) -> None:
-    records.write(folder / f"{record['name']}.json", record)
+        command = [sys.executable, "-m", "mooring", "bench", "--sweep", sweep, "--json", str(out / f"{sweep}.json")]
+        subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -94,9 +94,11 @@ def test_wrong_type_is_named(save: Save, make_run: Make, value: Any, got: str) -
 
 def test_not_a_number_is_no_number(save: Save, make_run: Make) -> None:
     path = save(make_run("vn", 0, float("nan"), 0.2, 0.02), "vn.json")
-    message = f"{path}: field 'metrics.best.label' is nan, expected a number. {AGAIN}"
-    with pytest.raises(RecordError, match=exactly(message)):
+    # The same command would give the same, so that it is not what the message says to do.
+    with pytest.raises(RecordError, match=r"field 'metrics.best.label' is nan.* diverged.* other settings") as caught:
         read(path).number("metrics", "best", "label")
+    assert str(path) in str(caught.value)
+    assert AGAIN not in str(caught.value)
 
 
 def test_schema_and_kind_are_checked(save: Save, make_run: Make, tmp_path: Path) -> None:

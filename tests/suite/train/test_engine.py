@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
 from mooring.suite.train.engine import worker_environment
@@ -89,6 +90,27 @@ def test_all_requests_are_checked_before_any_is_started(toy: Maker, fake: FakeEn
     with pytest.raises(ValueError, match=r"two requests write .*linear-seed0\.json"):
         run_many([toy(), toy()])
     assert not fake.jobs
+
+
+@pytest.mark.parametrize(
+    ("models", "setting", "says"),
+    [
+        ("vn,anchored", {"heads": 3}, r"two-radius tiny anchored: .*heads"),
+        ("mpnn,anchored", {"dropout": 2.0}, r"two-radius tiny anchored: .*dropout"),
+    ],
+)
+def test_networks_that_cannot_be_built_are_refused_before_any_run_starts(
+    tmp_path: Path, fake: FakeEngine, models: str, setting: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        run_many([RunRequest("two-radius", model, 0, "tiny", setting, tmp_path) for model in models.split(",")])
+    assert not fake.jobs
+
+
+def test_the_random_state_is_left_alone_by_the_check_of_networks(toy: Maker, fake: FakeEngine) -> None:
+    before = torch.random.get_rng_state()
+    run_many([toy(epochs=1)])
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("workers", [0, -2])

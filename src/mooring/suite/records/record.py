@@ -181,6 +181,13 @@ class Record:
 
     def _finite(self, value: float, keys: Sequence[str]) -> float:
         if not math.isfinite(value) or abs(value) > LARGEST:
+            if keys[0] == "metrics":
+                raise RecordError(
+                    f"{self.path}: field '{'.'.join(keys)}' is {float(value):g}, expected a number. The run diverged, "
+                    "or its data leave the score undefined, and would do so again. Delete the record and train with "
+                    "other settings.",
+                    self.path,
+                )
             raise self.error(f"field '{'.'.join(keys)}' is {float(value):g}, expected a number.")
         return float(value)
 

@@ -14,6 +14,18 @@ from mooring.suite.train.experiment import Experiment, MemoryConfig, TrainConfig
 from mooring.suite.train.fit import derive_seed, seed_torch
 
 
+def idle_note(experiment: Experiment, preset: str, changed: Iterable[str]) -> str:
+    """What to tell of the options that were set and leave the model as it is; nothing if there are none."""
+    with torch.random.fork_rng(devices=[]):
+        idle = idle_options(experiment, type(experiment).presets[preset], changed)
+    if not idle:
+        return ""
+    return (
+        f"set without effect: {', '.join(idle)}. {experiment.model!r} has no such option or sets it itself; the record "
+        "will name it all the same."
+    )
+
+
 def idle_options(experiment: Experiment, preset: TrainConfig, changed: Iterable[str]) -> list[str]:
     """Those of the changed options of the memory with which the model starts, and takes its first step, as without.
 

@@ -13,8 +13,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+import torch
+
 from mooring.named import suggest
 from mooring.suite.records import RunRecord
+from mooring.suite.train.config import ConfigError
 from mooring.suite.train.run import Run, RunRequest, resolve
 from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
 
@@ -92,6 +95,7 @@ def run_many(
         kind.check_requirements()
     for index in waiting:
         runs[index].experiment.check_inputs()
+    _require_networks([runs[index] for index in waiting])
     failures: dict[int, str] = {}
     with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
         for index in done:
@@ -151,6 +155,23 @@ def _require_distinct(runs: Sequence[Run]) -> None:
     for path, count in Counter(run.record_path for run in runs).items():
         if count > 1:
             raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
+
+
+def _require_networks(runs: Sequence[Run]) -> None:
+    """Build the network of every model and config once, so that options which do not go together end no run halfway."""
+    for run in {(run.experiment.name, run.request.model, repr(run.experiment.config)): run for run in runs}.values():
+        _require_network(run)
+
+
+def _require_network(run: Run) -> None:
+    """ConfigError if the network refuses its options. Of any other error the run itself tells, with its log."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            run.experiment.build()
+    except ValueError as error:
+        raise ConfigError(f"{run.request.task} {run.request.preset} {run.request.model}: {error}") from error
+    except Exception:
+        return
 
 
 def _engine(name: str) -> Engine:

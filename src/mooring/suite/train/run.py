@@ -177,6 +177,7 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
+    from mooring.suite.train.effect import idle_note
     from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
 
     request, experiment = run.request, run.experiment
@@ -190,8 +191,8 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     if not state.done:
         if state.weights:
             _load(net, state.weights, run)
-        elif request.overrides:
-            _tell_idle(run, monitor)
+        elif request.overrides and (note := idle_note(experiment, request.preset, request.overrides)):
+            monitor.note(note)
         fit(experiment, net, state, store, monitor, request.devices, request.accelerator)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
@@ -224,21 +225,6 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     record.write(run.record_path)
     # Read back from disk, so that a caller sees the same whether the run is new or was finished long ago.
     return RunRecord.read(run.record_path)
-
-
-def _tell_idle(run: Run, monitor: Monitor) -> None:
-    """Say which of the options that were set leave the model as it is."""
-    from mooring.suite.train.effect import idle_options
-
-    request = run.request
-    preset = type(run.experiment).presets[request.preset]
-    with torch.random.fork_rng(devices=[]):
-        idle = idle_options(run.experiment, preset, request.overrides)
-    if idle:
-        monitor.note(
-            f"set without effect: {', '.join(idle)}. {request.model!r} has no such option or sets it itself; the "
-            "record will name it all the same."
-        )
 
 
 def after(before: str, now: str) -> str:
