@@ -36,6 +36,9 @@ INF_WEIGHT = torch.zeros(NODES).index_fill(0, torch.tensor([7]), float("inf"))
 ONES, MASK = torch.ones(NODES), torch.ones(3, dtype=torch.bool)
 CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str, str]] = [
     (ops.write, {"query": torch.zeros(SLOTS, DIM)}, ValueError, "query has shape (3, 5)", "[slots, heads, dim]"),
+    (ops.write, {"query": torch.zeros(SLOTS, 0, DIM)}, ValueError, "query has shape (3, 0, 5)", "no heads"),
+    (ops.write, {"query": torch.zeros(0, HEADS, DIM)}, ValueError, "query has shape (0, 2, 5)", "at least one"),
+    (ops.read, {"key": torch.zeros(GRAPHS, 0, HEADS, DIM)}, ValueError, "key has shape (2, 0, 2, 5)", "no slots"),
     (ops.write, {"key": torch.zeros(NODES, HEADS, 7)}, ValueError, "key has width 7", "query has 5"),
     (ops.write, {"key": torch.zeros(NODES, 3, DIM)}, ValueError, "key has 3 heads", "query has 2"),
     (ops.write, {"value": torch.zeros(NODES, 3, VDIM)}, ValueError, "value has 3 heads", "query has 2"),

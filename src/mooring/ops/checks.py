@@ -134,6 +134,13 @@ def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
         )
 
 
+def check_memory(who: str, name: str, tensor: Tensor) -> None:
+    """``[..., slots, heads, dim]`` with at least one slot and one head: a softmax over nothing has no value."""
+    for axis, kind in ((-3, "slots"), (-2, "heads")):
+        if tensor.size(axis) == 0:
+            raise ValueError(f"{who}: {name} has shape {tuple(tensor.shape)}, no {kind}. Pass at least one.")
+
+
 def check_floating(who: str, **tensors: Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is None:

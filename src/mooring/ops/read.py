@@ -93,6 +93,7 @@ def read_weights(
 def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None) -> Plan:
     checks.check_rank("read", "query", query, "nodes heads dim")
     checks.check_rank("read", "key", key, "graphs slots heads dim")
+    checks.check_memory("read", "key", key)
     checks.check_rank("read", "value", value, "graphs slots heads vdim")
     checks.check_floating("read", query=query, key=key, value=value)
     ids = index.batch if isinstance(index, Plan) else index

@@ -159,6 +159,7 @@ def compete(
     """
     checks.check_tensor("compete", "query", query)
     checks.check_rank("compete", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
+    checks.check_memory("compete", "query", query)
     checks.check_rank("compete", "key", key, "nodes heads dim")
     check_null_logit("compete", null_logit, query.size(-2))
     # The last graphs may be empty, which only queries of their own can tell.
@@ -211,6 +212,7 @@ def _check(
     """The plan of the batch, and the weights as ``[nodes, slots or 1, heads or 1]``."""
     checks.check_tensor("write", "query", query)
     checks.check_rank("write", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
+    checks.check_memory("write", "query", query)
     checks.check_rank("write", "key", key, "nodes heads dim")
     checks.check_rank("write", "value", value, "nodes heads vdim")
     checks.check_floating("write", query=query, key=key, value=value)
