@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from mooring.ops import plain, tiles
-from mooring.ops.checks import Switch
 from mooring.ops.plan import Plan
 from mooring.ops.state import in_forward_mode
+from mooring.ops.switch import Switch
 
 Backend = Literal["tiles", "plain", "triton"]
 
