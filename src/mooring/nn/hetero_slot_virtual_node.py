@@ -11,7 +11,8 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.module_dict import ModuleDict
 
 from mooring import ops
-from mooring.nn.checks import check_build, check_features, check_nodes, check_share, sole_plan
+from mooring.nn.checks import check_build, check_features, check_nodes, check_share
+from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
@@ -20,8 +21,7 @@ from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count, check_ids, check_index, check_log_weight, checks_values, described
-from mooring.ops.plan import make_plan
+from mooring.ops.checks import check_count, check_log_weight, described
 from mooring.ops.state import nothing_as_zero
 
 # The only type of a module with one width for all; users never see it, and may have a type of this name.
@@ -178,8 +178,9 @@ class HeteroSlotVirtualNode(nn.Module):
                 )
         given = {name: one or {} for name, one in given.items()}
         self._check(x_dict, given)
-        told = self._told(given["batch_dict"], given["ptr_dict"], given["plan_dict"])
-        plans = self._plans(x_dict, told, given["ptr_dict"], num_graphs)
+        plans = plans_by_type(
+            type(self).__name__, x_dict, given["batch_dict"], given["ptr_dict"], given["plan_dict"], num_graphs
+        )
         carried = None
         if memory is not None:
             count = next(iter(plans.values())).num_graphs
@@ -248,16 +249,6 @@ class HeteroSlotVirtualNode(nn.Module):
         out: Tensor = view.part.integrate(hide(x, view.reads), context, slots, view.plan.batch)
         return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
 
-    def _told(
-        self, batch_dict: Mapping[str, Any], ptr_dict: Mapping[str, Any], plan_dict: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Batches and plans together, as a type has one or the other."""
-        who, told = type(self).__name__, dict(batch_dict)
-        for name, plan in plan_dict.items():
-            others = {"batch": batch_dict.get(name), "ptr": ptr_dict.get(name)}
-            told[name] = sole_plan(f"{who}, type {name!r}", plan, **others)
-        return told
-
     def _part(self, name: str) -> Any:
         return self.parts[self.types[SHARED if self.shared else name]]
 
@@ -280,69 +271,6 @@ class HeteroSlotVirtualNode(nn.Module):
             masks = {key: given[key].get(name) for key in ("sources", "targets", "log_weight")}
             check_nodes(f"{who}, type {name!r}", x, **masks, rows=rows)
             check_log_weight(f"{who}, type {name!r}", masks["log_weight"], x.size(0), rows)
-
-    def _plans(
-        self,
-        x_dict: Mapping[str, Tensor],
-        batch_dict: Mapping[str, Tensor | Plan],
-        ptr_dict: Mapping[str, Tensor],
-        num_graphs: int | None,
-    ) -> dict[str, Plan]:
-        """The plan of each type's batch, all with one number of graphs."""
-        who, found = type(self).__name__, {}
-        one_graph = num_graphs is None and not batch_dict and not ptr_dict
-        count = self._count(x_dict, batch_dict, ptr_dict) if num_graphs is None else num_graphs
-        for name, x in x_dict.items():
-            batch, ptr, called = batch_dict.get(name), ptr_dict.get(name), f"batch of {name!r}"
-            if isinstance(batch, Plan) or ptr is not None:
-                plan = make_plan(who, batch, ptr, x.size(0), device=x.device)
-                if checks_values() and plan.num_graphs > count:
-                    raise ValueError(
-                        f"{who}: num_graphs is {count} but {name!r} has {plan.num_graphs}. Raise num_graphs."
-                    )
-                if plan.batch is None:
-                    self._check_alone(name, x, count)
-                found[name] = plan.with_graphs(count)
-            elif batch is not None:
-                found[name] = make_plan(who, batch, None, x.size(0), count, device=x.device, name=called)
-            else:
-                self._check_alone(name, x, count)
-                first = None if one_graph else torch.zeros(x.size(0), dtype=torch.long, device=x.device)
-                found[name] = Plan(x.size(0), count, first, None, x.device)
-        return found
-
-    def _check_alone(self, name: str, x: Tensor, count: int) -> None:
-        """Nodes that say nothing of their graph must be those of the only one."""
-        if not torch.compiler.is_compiling() and count > 1 and x.size(0):
-            raise ValueError(
-                f"{type(self).__name__}: {name!r} has {x.size(0)} nodes and no batch but there are {count} graphs. "
-                f"Pass batch_dict[{name!r}] or ptr_dict[{name!r}], or a plan made from one of them."
-            )
-
-    def _count(
-        self,
-        x_dict: Mapping[str, Tensor],
-        batch_dict: Mapping[str, Tensor | Plan],
-        ptr_dict: Mapping[str, Tensor],
-    ) -> int:
-        """The number of graphs of all types. Ids are counted together, so that a traced graph learns one number."""
-        who, ids, counts = type(self).__name__, [], [1]
-        for name, x in x_dict.items():
-            batch, ptr = batch_dict.get(name), ptr_dict.get(name)
-            if isinstance(batch, Plan):
-                counts.append(batch.num_graphs)
-            elif ptr is not None:
-                counts.append(ptr.numel() - 1)
-            elif batch is not None:
-                check_ids(who, f"batch of {name!r}", batch, x.size(0))
-                ids.append(batch.long())
-        if ids:
-            together = torch.cat(ids)
-            number = check_index(who, "batch_dict", together, together.numel(), None)
-            if torch.compiler.is_compiling() and len(counts) == 1:
-                return number
-            counts.append(number)
-        return max(counts)
 
     def __repr__(self) -> str:
         channels = self.channels[SHARED] if self.shared else self.channels
