@@ -24,8 +24,6 @@ OTHERS = ("transformer", "vn-sum", "vn", "none")
 # The preset's own first.
 RATES = (2e-3, 5e-3)
 MORE_RATES = (1e-3, 1e-2)
-# A Perceiver is larger than the budget by itself: node MLPs of this width leave it some, at 4 % more parameters.
-WIDER = {"perceiver": {"hidden": 96}}
 
 
 def settings(model: str) -> list[dict[str, Any]]:
@@ -36,7 +34,7 @@ def settings(model: str) -> list[dict[str, Any]]:
         layouts = [{}, {"heads": 4}]
     else:
         return [at_rate(rate) for rate in RATES + MORE_RATES]
-    return [WIDER.get(model, {}) | at_rate(rate) | layout for layout, rate in product(layouts, RATES)]
+    return [at_rate(rate) | layout for layout, rate in product(layouts, RATES)]
 
 
 def at_rate(rate: float) -> dict[str, Any]:

@@ -22,8 +22,8 @@ TASK = "motifs-leaderboard"
 DEVELOPMENT = 100
 INTEGRATIONS = ("film", "residual")
 # Modules with a mass beside their content, which can do without the content at times.
-MASSES = ("moored", "anchored")
-OTHERS = ("gmt", "lse", "shared-anchor", "registers", "acam", "cpa-scale", "cross-attn")
+MASSES = ("moored", "anchored", "lse", "shared-anchor")
+OTHERS = ("gmt", "registers", "acam", "cpa-scale", "cross-attn")
 
 
 def settings(model: str) -> list[dict[str, Any]]:

@@ -285,9 +285,25 @@ def test_the_address_of_a_node_that_does_not_write_is_not_scored() -> None:
     assert_finite(*(parameter.grad for parameter in module.parameters()))
 
 
-def test_literal_copies_must_be_whole() -> None:
-    with pytest.raises(ValueError, match=r"InducedSetAttention: log_weight means 2.5 copies"):
-        call().to(build("isab"), log_weight=torch.full((11,), math.log(2.5), dtype=torch.float64))
+@pytest.mark.parametrize(("name", "who"), [("isab", "InducedSetAttention"), ("exphormer", "Expander")])
+@pytest.mark.parametrize(("weight", "got"), [(math.log(2.5), "2.5"), (50.0, r"5.18\d*e\+21")])
+def test_literal_copies_must_be_whole_and_fit(name: str, who: str, weight: float, got: str) -> None:
+    with pytest.raises(ValueError, match=rf"{who}: log_weight means {got} copies"):
+        call().to(build(name), log_weight=torch.full((11,), weight, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("weight", [-95.0, -50.0, 95.0])
+def test_linear_attention_sees_shares_and_not_the_size_of_weights(weight: float) -> None:
+    module, x = build("performer").float(), torch.randn(7, SPEC.channels)
+    out = module(x, log_weight=torch.full((7,), weight))
+    out.sum().backward()
+    assert_close(out, module(x))
+    assert_finite(*(parameter.grad for parameter in module.parameters()))
+
+
+def test_linear_attention_refuses_heads_without_random_features() -> None:
+    with pytest.raises(ValueError, match=r"heads of width 1.* Pass fewer heads"):
+        zoo.build("performer", zoo.MemorySpec(channels=3, heads=3))
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])

@@ -33,8 +33,9 @@ class OGBVirtualNode(nn.Module):
 
     Paper: Gilmer et al. 2017; the MLP, its norms and the carried state are those of OGB's baselines (Hu et al. 2020,
     arXiv 2005.00687).
-    Departs: the state pools the output of the layer it stands behind, where OGB's pools the input; so a state of zeros
-    before the first layer adds nothing and is left out.
+    Departs: the state pools the output of the layer it stands behind, where OGB's pools the input, and there is none
+    before the first layer (OGB's is trained, from zeros); it is replaced by the new one also where layers are residual,
+    to which OGB then adds it.
 
     Args:
         channels: width of the node features, in and out.

@@ -8,7 +8,7 @@ from mooring.zoo.registry import Entry, build, entry, names, register, takes_spe
 
 if TYPE_CHECKING:
     from mooring.zoo.base import GlobalModule, Rows, SlotRival
-    from mooring.zoo.budget import count, filled, matched, size
+    from mooring.zoo.budget import count, filled, fitting, matched, size
 
 __all__ = [
     "Entry",
@@ -21,6 +21,7 @@ __all__ = [
     "count",
     "entry",
     "filled",
+    "fitting",
     "matched",
     "names",
     "register",
@@ -33,6 +34,6 @@ __getattr__ = late(
     __name__,
     {
         **dict.fromkeys(("GlobalModule", "Rows", "SlotRival"), "base"),
-        **dict.fromkeys(("count", "filled", "matched", "size"), "budget"),
+        **dict.fromkeys(("count", "filled", "fitting", "matched", "size"), "budget"),
     },
 )

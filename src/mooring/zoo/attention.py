@@ -39,8 +39,8 @@ class DenseAttention(GlobalModule):
     all nodes write and read.
 
     Paper: Vaswani et al. 2017; Rampášek et al. 2022 (GPS, arXiv 2205.12454).
-    Departs: norms are per node rather than per batch, which keeps graphs independent. A graph without sources has one
-    source of zeros.
+    Departs: it follows the local layer, where GPS adds the two; norms are per node rather than per batch, which keeps
+    graphs independent. A graph without sources has one source of zeros.
     """
 
     attention = "multihead"
@@ -101,9 +101,19 @@ class LinearAttention(DenseAttention):
     Paper: Choromanski et al. 2021 (arXiv 2009.14794).
     Departs: from PyG, whose padded keys stay in the denominator, so that its output depends on batch mates; here they
     are left out, and weights count as copies. PyG's ReLU kernel is kept; PyG does not have the paper's softmax kernel.
+    Heads share the channels, where PyG's have 64 each, so that there are fewer random features (``int(d log d)`` for a
+    head of width d); they are drawn once and not again in training.
     """
 
     attention = "performer"
+
+    def __init__(self, spec: MemorySpec) -> None:
+        if spec.channels == spec.heads:
+            raise ValueError(
+                f"{type(self).__name__}: channels={spec.channels} over heads={spec.heads} are heads of width 1, which "
+                "have no random features. Pass fewer heads."
+            )
+        super().__init__(spec)
 
     def options(self, spec: MemorySpec) -> dict[str, Any]:
         return {"head_channels": spec.channels // spec.heads}
@@ -119,7 +129,9 @@ class LinearAttention(DenseAttention):
         with full_precision(q.device):
             projection = attn.fast_attn.projection_matrix.to(wide)
             q, k = (generalized_kernel(part.to(wide), projection, attn.kernel) for part in (q, k))
-            k = k * sources.log_weight.exp()[:, None, :, None].to(wide)
+            # Shares alone matter, and those of the heaviest source are at hand for any weight.
+            weight = sources.log_weight - sources.log_weight.amax(dim=1, keepdim=True)
+            k = k * weight.exp()[:, None, :, None].to(wide)
             found = linear_attention(q, k, v.to(wide)).to(v.dtype)
         out: Tensor = attn.attn_out(found.transpose(1, 2).flatten(-2))
         return out
@@ -144,13 +156,15 @@ class Expander(GlobalModule):
 
     Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
     Departs: expander edges run from sources to targets, like everything here, and a union of ``degree``
-    permutations replaces their random regular graph; the graph's own edges are left to the local layers;
-    global nodes are written before they are read, which in a stack takes two layers.
+    permutations, each taken one way, replaces their random regular graph; the graph's own edges are left to the local
+    layers; edges have no features, which in theirs tell the kinds of edges apart; global nodes are new in each layer,
+    and are written before they are read, which in a stack takes two layers; no norm follows the MLP.
 
     By its nature it is *not* equivariant: which sources a target attends to depends on the order and number of the
     nodes. The edges are drawn once per number of sources, so that a forward pass is deterministic and the graphs of a
     batch do not interact. Nor is a weight the same as copies, which would get their own edges: an edge counts as often
-    as its source.
+    as its source, so weights are logarithms of whole numbers, and a target of weighted sources has more edges than one
+    of copies.
     """
 
     def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
@@ -188,7 +202,7 @@ class Expander(GlobalModule):
 def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
     """Edges from writers to readers of one graph: reader number r attends to writer ``p(r mod n)`` for each draw p."""
     edges = [torch.empty(2, 0, dtype=torch.long)]
-    times = writers.log_weight.exp().round().long().clamp(min=1).cpu()
+    times = writers.counts("Expander").cpu()
     written, read = writers.index.cpu(), readers.index.cpu()
     for graph in range(writers.num_graphs):
         sources, targets = ((index == graph).nonzero().squeeze(1) for index in (written, read))

@@ -21,6 +21,8 @@ from mooring.ops.state import statistics_dtype
 
 # How far a multiplicity may be from a whole number, as a share of it; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
+# Beyond this, copies of one node would fill the memory.
+MOST_COPIES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,21 @@ class Rows:
 
     def copies(self, who: str) -> Rows:
         """Each row repeated by its multiplicity, for foreign code that does not support weights."""
+        everyone = torch.arange(self.x.size(0), device=self.x.device)
+        alike = self.pick(everyone.repeat_interleave(self.counts(who)))
+        return replace(alike, log_weight=torch.zeros_like(alike.log_weight))
+
+    def counts(self, who: str) -> Int[Tensor, " rows"]:
+        """The multiplicity of each row, which must be a whole number, and one that memory could hold."""
         exact = self.log_weight.exp()
         counts = exact.round()
-        wrong = (counts - exact).abs() > WHOLE * exact
+        wrong = ((counts - exact).abs() > WHOLE * exact) | (exact > MOST_COPIES)
         if bool(wrong.any()):
             raise ValueError(
                 f"{who}: log_weight means {float(exact[wrong][0]):g} copies of a node, but it writes literal copies. "
-                "Pass logarithms of whole numbers."
+                f"Pass logarithms of whole numbers up to {MOST_COPIES:,}, in float32 or better."
             )
-        everyone = torch.arange(self.x.size(0), device=self.x.device)
-        alike = self.pick(everyone.repeat_interleave(counts.long()))
-        return replace(alike, log_weight=torch.zeros_like(alike.log_weight))
+        return counts.long()
 
     def mean(self) -> SlotState:
         """Mean and log count of each graph's rows, as the state of one slot and one head."""

@@ -105,10 +105,20 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
     True
     """
     budget = size(REFERENCE, spec) if budget is None else budget
-    if size(name, spec) > budget:
-        spec = replace(spec, hidden_channels=_largest_hidden(name, spec, budget))
+    spec = fitting(name, spec, budget)
     module = build(name, spec)
     return None if module is None else filled(module, spec, budget)
+
+
+def fitting(name: str, spec: MemorySpec, budget: int | None = None) -> MemorySpec:
+    """The spec with the largest ``hidden_channels`` with which the module called ``name`` is within the budget.
+
+    Arguments as in :func:`matched`; a module that is small enough keeps its spec.
+    """
+    budget = size(REFERENCE, spec) if budget is None else budget
+    if size(name, spec) <= budget:
+        return spec
+    return replace(spec, hidden_channels=_largest_hidden(name, spec, budget))
 
 
 def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn.Module:

@@ -118,7 +118,8 @@ class Perceiver(SlotRival):
     """Cross-attention into latents, self-attention between them, cross-attention back to the nodes.
 
     Paper: Jaegle et al. 2021 (arXiv 2103.03206); the read is Perceiver IO's (arXiv 2107.14795).
-    Departs: one round, one latent layer, Slot-FiLM at the end; the blind write is the same, so it cannot count.
+    Departs: one round, one latent layer without an MLP after its self-attention, Slot-FiLM at the end; the blind write
+    is the same, so it cannot count.
     """
 
     def __init__(self, spec: MemorySpec) -> None:

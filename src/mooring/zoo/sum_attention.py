@@ -152,7 +152,8 @@ class CardinalityVirtualNode(SlotRival):
 
     Paper: Zhang and Xie 2020 (arXiv 1907.02204), the additive and the scaled model.
     Departs: their sets are neighbourhoods and ours are the sources of a graph, so all slots receive the same size:
-    that of the whole set, not of the part a slot attends to.
+    that of the whole set, not of the part a slot attends to. What they hold passes ``asinh``, see
+    :class:`MagnitudeUpdate`; the additive model adds the sum before that, which presses together what slots hold apart.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.

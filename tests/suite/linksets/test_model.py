@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,18 @@ def test_parameters_are_matched_within_five_per_cent(preset: str, memory: str) -
     spec = zoo.MemorySpec(channels=config.channels)
     bare = LinkNet(config.graphs, "none", spec, blocks=config.blocks, hidden=config.hidden, waves=config.waves)
     assert zoo.count(bare) / expected < 0.7
+
+
+@pytest.mark.parametrize("layout", [{}, {"slots": 16, "heads": 4}])
+@pytest.mark.parametrize("memory", ["perceiver", "slot-attention"])
+def test_a_large_memory_is_made_smaller_and_not_the_node_mlps(memory: str, layout: dict[str, int]) -> None:
+    config = PRESETS["full"].but(**layout)
+    spec = config.memory.at(config.channels)
+    assert zoo.size(memory, spec) > 1.1 * zoo.size("anchored", spec)
+    net: Any = LinkExperiment(config, memory, seed=0).build()
+    assert net.mlps[0][0].out_features >= config.hidden
+    expected = zoo.count(LinkExperiment(config, "anchored", seed=0).build())
+    assert abs(zoo.count(net) / expected - 1) < 0.01
 
 
 def test_ranks_count_heavier_rivals_one_by_one() -> None:

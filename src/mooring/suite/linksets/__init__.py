@@ -13,6 +13,6 @@ __getattr__ = late(
         "LinkNet": "model",
         "NodeFeatures": "model",
         "PairDecoder": "decoder",
-        "matched_hidden": "model",
+        "matched_sizes": "model",
     },
 )

@@ -24,7 +24,7 @@ from mooring.suite.linksets.metrics import (
     greedy_f1,
     split_metrics,
 )
-from mooring.suite.linksets.model import LinkNet, matched_hidden
+from mooring.suite.linksets.model import LinkNet, matched_sizes
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.engine import cores
 from mooring.suite.train.experiment import MemoryConfig, describe, register_experiment
@@ -129,8 +129,7 @@ class LinkExperiment(FiniteExperiment):
 
     def build(self) -> nn.Module:
         config = self.config
-        spec = config.memory.at(config.channels)
-        hidden = matched_hidden(self.model, spec, config.hidden)
+        spec, hidden = matched_sizes(self.model, config.memory.at(config.channels), config.hidden)
         return LinkNet(
             config.graphs,
             self.model,

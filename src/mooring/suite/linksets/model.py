@@ -77,7 +77,7 @@ class LinkNet(nn.Module):
         memory: name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
         spec: what it is built from; its ``channels`` are the width of the node vectors.
         blocks: memory modules, each followed by a node MLP.
-        hidden: hidden width of the node MLPs, see :func:`matched_hidden`.
+        hidden: hidden width of the node MLPs, see :func:`matched_sizes`.
         waves: Fourier features of a point.
         turns: as in :class:`PairDecoder`.
     """
@@ -119,17 +119,22 @@ class LinkNet(nn.Module):
         return logits if every_turn else logits[-1]
 
 
-def matched_hidden(memory: str, spec: MemorySpec, hidden: int) -> int:
-    """Return the hidden width of the node MLPs that gives a model as many parameters as ``anchored`` has with `hidden`.
+def matched_sizes(memory: str, spec: MemorySpec, hidden: int) -> tuple[MemorySpec, int]:
+    """Return the spec and the hidden width of the node MLPs with which a model has the parameters of ``anchored``.
 
     Everything else is the same in all models, so what a smaller memory saves goes into the node MLPs. One unit of
-    hidden width costs ``blocks * (2 * channels + 1)`` parameters; the width is the nearest whole number, at least 1.
+    hidden width costs ``blocks * (2 * channels + 1)`` parameters; the width is the nearest whole number. A memory so
+    large that it would leave the node MLPs less than half their width is made smaller itself.
     """
     if memory == MATCHED:
-        return hidden
+        return spec, hidden
     # Per block, since both grow with their number.
-    surplus = _memory_size(MATCHED, spec) - _memory_size(memory, spec)
-    return max(1, hidden + round(surplus / (2 * spec.channels + 1)))
+    budget, own = _memory_size(MATCHED, spec), _memory_size(memory, spec)
+    unit = 2 * spec.channels + 1
+    if own - budget > hidden // 2 * unit:
+        spec = zoo.fitting(memory, spec, budget)
+        own = zoo.size(memory, spec)
+    return spec, max(1, hidden + round((budget - own) / unit))
 
 
 def _memory_size(memory: str, spec: MemorySpec) -> int:

@@ -120,7 +120,8 @@ class TwoRadiusExperiment(MemoryExperiment):
     Paper: ``tab:counted``, ``app:protocol``.
 
     Departs: identical sources are stored once with their multiplicity (``rendering="collapsed"``), which gives the
-    same logits, loss and gradients; ``rendering="full"`` trains on every copy.
+    same logits, loss and gradients; ``rendering="full"`` trains on every copy. The two differ for the zoo's
+    ``exphormer`` alone, whose random edges depend on how many nodes there are.
     """
 
     name = "two-radius"
