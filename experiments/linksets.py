@@ -53,8 +53,9 @@ def command(
     search_only: Annotated[bool, typer.Option("--search-only", help="Stop when all settings are tried.")] = False,
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
+    numbers = parse_seeds(seeds)
     if paper:
-        asked = [RunRequest(TASK, model, seed, "full", out=RESULTS) for seed in parse_seeds(seeds) for model in PAPER]
+        asked = [RunRequest(TASK, model, seed, "full", out=RESULTS) for seed in numbers for model in PAPER]
         run_many(asked, workers)
     else:
         tried = {
@@ -64,8 +65,8 @@ def command(
         search = [one for requests in tried.values() for one in requests]
         run_many(search, workers)
         best = {model: settings(model)[requests.index(max(requests, key=f1))] for model, requests in tried.items()}
-        numbers = [] if search_only else parse_seeds(seeds)
-        rest = [RunRequest(TASK, model, seed, "full", best[model], RESULTS) for seed in numbers for model in best]
+        later = [] if search_only else numbers
+        rest = [RunRequest(TASK, model, seed, "full", best[model], RESULTS) for seed in later for model in best]
         run_many(rest, workers)
         asked = search + rest
     print(tables_text([resolve(request).record_path for request in asked]))

@@ -8,7 +8,7 @@ module has a mass beside it, of writes and messages where it has none. The rate 
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import chain, product
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -45,11 +45,17 @@ def command(
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
     chosen: list[RunRequest] = []
-    for model in models.split(","):
-        tried = [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RESULTS) for setting in settings(model)]
+    numbers = parse_seeds(seeds)
+    search = {
+        model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RESULTS) for setting in settings(model)]
+        for model in models.split(",")
+    }
+    for request in chain.from_iterable(search.values()):
+        resolve(request)
+    for model, tried in search.items():
         run_many(tried, workers)
         best = settings(model)[tried.index(min(tried, key=error))]
-        asked = [RunRequest(TASK, model, seed, "tuned", best, RESULTS) for seed in parse_seeds(seeds)]
+        asked = [RunRequest(TASK, model, seed, "tuned", best, RESULTS) for seed in numbers]
         run_many(asked, workers)
         chosen += tried + asked
     print(tables_text([resolve(request).record_path for request in chosen]))

@@ -68,7 +68,8 @@ def command(
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
     numbers = [int(size) for size in sizes.split(",")]
-    asked = equal(numbers, parse_seeds(seeds)) if equal_parameters else []
+    chosen = parse_seeds(seeds)
+    asked = equal(numbers, chosen) if equal_parameters else []
     run_many(asked, workers)
     own: Any = get_experiment(TASK).presets["wide"]
     for size in [] if equal_parameters else numbers:
@@ -78,9 +79,7 @@ def command(
             tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RESULTS) for rate in RATES]
             run_many(tried, workers)
             best = at_rate(RATES[tried.index(max(tried, key=both))])
-            rest = [
-                RunRequest(TASK, model, seed, "wide", point | length | best, RESULTS) for seed in parse_seeds(seeds)
-            ]
+            rest = [RunRequest(TASK, model, seed, "wide", point | length | best, RESULTS) for seed in chosen]
             run_many(rest, workers)
             asked += tried + rest
     print(tables_text([resolve(request).record_path for request in asked]))

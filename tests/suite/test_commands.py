@@ -173,6 +173,10 @@ def test_the_command_would_start(command: str) -> None:
     [
         ("real_graphs.py molecules --preset ful", "molecules: unknown preset 'ful'; did you mean 'full'?"),
         ("table1.py --seeds 5-2", "5-2 counts down and is empty."),
+        ("tuned.py --seeds 5-2", "5-2 counts down and is empty."),
+        ("linksets.py --seeds 5-2", "5-2 counts down and is empty."),
+        ("wide_vn.py --seeds 5-2", "5-2 counts down and is empty."),
+        ("tuned.py --models moored,gtm", "unknown module 'gtm'; did you mean 'gmt'?"),
     ],
 )
 def test_a_recipe_explains_a_mistake(

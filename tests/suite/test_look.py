@@ -147,3 +147,9 @@ def test_batches_of_the_other_tasks_can_be_drawn() -> None:
     drawn = batch.to_data()
     assert drawn.edge_index.size(1) == int(batch.target.sum())
     assert drawn.pos is batch.position
+
+
+def test_a_batch_that_is_no_pyg_data_asks_for_data(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.suite.two_radius.experiment.TwoRadiusExperiment.train_batch", lambda *_: {"x": 1})
+    with pytest.raises(ValueError, match=r"a training batch of two-radius is no PyG data .*dict.* --data"):
+        page_of(str(record))

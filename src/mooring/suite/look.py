@@ -110,7 +110,8 @@ def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Ins
             continue
         # Weights or data that cannot be had cost the reader one picture and not the page.
         except (ValueError, RuntimeError, OSError) as error:
-            notes.append(f"Not looked into: {record.path}: {' '.join(str(error).split()):.200}")
+            said = " ".join(str(error).split())
+            notes.append(f"Not looked into: {said if str(record.path) in said else f'{record.path}: {said}'}")
     return found, notes
 
 
@@ -163,7 +164,7 @@ def _experiment(task: str, own: str | None, path: Path) -> type[Experiment]:
 
 
 def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
-    shown = run.experiment.train_batch(0, 0) if data is None else load_data(data)
+    shown = _own_batch(run.experiment) if data is None else load_data(data)
     call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
     try:
         return look(run.net, shown, call=call, title=run.title, **options)
@@ -171,6 +172,19 @@ def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
         if data is not None:
             raise
         raise NoMemory(f"look: {run.title}: this model has no memory to show.") from error
+
+
+def _own_batch(experiment: Experiment) -> Any:
+    """A run's first training batch, where it can be drawn."""
+    batch = experiment.train_batch(0, 0)
+    try:
+        as_batch(batch)
+    except TypeError as error:
+        raise ValueError(
+            f"look: a training batch of {experiment.name} is no PyG data ({str(error).removeprefix('look: ')}) Pass "
+            "data for the network with --data."
+        ) from error
+    return batch
 
 
 def load_data(source: str) -> Any:

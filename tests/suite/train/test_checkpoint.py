@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from mooring.suite.records import RecordError
-from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, _digest
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, _digest, optimizer_tensors, restore_optimizer
 from mooring.suite.train.config import Identity
 
 IDENTITY = Identity({"epochs": 5, "scales": [1, 2]})
@@ -32,6 +32,22 @@ def checkpoint(epochs_done: int) -> Checkpoint:
 
 def complain(text: str) -> None:
     pytest.fail(f"reported: {text}")
+
+
+def test_ranks_that_resume_from_the_same_tensors_take_their_own_steps() -> None:
+    def optimizer() -> torch.optim.Optimizer:
+        parameter = torch.nn.Parameter(torch.ones(3))
+        parameter.grad = torch.ones(3)
+        return torch.optim.AdamW([parameter], fused=True)
+
+    first = optimizer()
+    first.step()
+    handed = optimizer_tensors(first)
+    for _ in range(2):  # two ranks, which see the same memory
+        rank = optimizer()
+        restore_optimizer(rank, handed)
+        rank.step()
+        assert float(optimizer_tensors(rank)["0.step"]) == 2
 
 
 def test_round_trip(tmp_path: Path) -> None:

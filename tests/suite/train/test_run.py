@@ -355,6 +355,25 @@ def test_selection_needs_its_metric(toy: Maker, monkeypatch: pytest.MonkeyPatch)
         run_one(toy())
 
 
+def test_selection_has_one_of_two_directions(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "select", ("mse", "maximum"))
+    with pytest.raises(ConfigError, match=r"toy: select is \('mse', 'maximum'\), expected .* 'max' or 'min'"):
+        resolve(toy())
+
+
+@pytest.mark.parametrize("name", ["epoch", "train/loss", "learning_rate"])
+def test_a_metric_has_a_name_of_its_own(name: str, toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "evaluate", lambda *_: {"mse": 1.0, name: 2.0})
+    with pytest.raises(ValueError, match=f"toy: evaluate returns '{name}', .* Rename it"):
+        run_one(toy())
+
+
+def test_a_setting_is_no_path(toy: Maker, tmp_path: Path) -> None:
+    path = resolve(toy(die_once="../../../escaped")).record_path
+    assert path.is_relative_to(tmp_path)
+    assert ".." not in path.relative_to(tmp_path).parts
+
+
 @pytest.mark.parametrize(
     ("direction", "new", "old", "better"),
     [

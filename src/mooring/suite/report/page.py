@@ -92,7 +92,7 @@ def build_report(sources: Sequence[Path], out: Path, insides: Sequence[Inside] =
 
 def tables_text(sources: Sequence[Path], width: int = 110) -> str:
     """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
-    sections, records = _made(load(sources, skip=True), partial(Chapter.section, figures=False))
+    sections, records = _made(load(sources, skip=True), _tabled)
     tables = [table.to_text(width) for section in sections for table in section.tables]
     return "\n".join([*tables, *records.notes])
 
@@ -158,12 +158,21 @@ def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple
     """What is made of the chapters that have records, and the records without those left out of some chapter."""
     found: list[T] = []
     refused: dict[Record, str] = {}
-    for chapter in chapters():
+    every: list[Any] = [*chapters()]
+    if any(run.find("task") not in {chapter.needs for chapter in every} for run in given.kind("run")):
+        from mooring.suite.report.own import OwnTasks
+
+        every.append(OwnTasks())
+    for chapter in every:
         made, without = salvage(partial(make, chapter), given, chapter.title)
         refused |= without
         found += [made] if made is not None else []
     kept = tuple(record for record in given if record not in refused)
     return found, Records(kept, (*given.notes, *refused.values()))
+
+
+def _tabled(chapter: Chapter, records: Records) -> Section | None:
+    return chapter.section(records, figures=False)
 
 
 def _drawn(chapter: Chapter, records: Records) -> tuple[Section, dict[str, object]] | None:

@@ -119,7 +119,8 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
+        # A copy: several ranks are handed the same memory, and each takes its own steps.
+        state.setdefault(int(index), {})[name] = value.clone()
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -204,7 +204,12 @@ class EpochEnd(lightning.Callback):
         with on_cpu(module.net), evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
             metrics = self.experiment.evaluate(module.net, epoch)
             state.weights = module.net.state_dict()
-        row = {"epoch": epoch, **means, **{name: float(value) for name, value in metrics.items()}}
+        row = {"epoch": epoch, **means}
+        if taken := sorted(row.keys() & metrics.keys()):
+            raise ValueError(
+                f"{self.experiment.name}: evaluate returns {taken[0]!r}, which the trainer sets. Rename it."
+            )
+        row |= {name: float(value) for name, value in metrics.items()}
         state.history.append(row)
         best = state.history[state.selected_epoch] if state.selected_epoch >= 0 else None
         if improves(self.experiment, row, best):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torch
 from filelock import FileLock, Timeout
@@ -113,6 +114,8 @@ def resolve(request: RunRequest) -> Run:
     if request.preset not in cls.presets:
         meant = suggest(request.preset, cls.presets, f"the presets are {', '.join(cls.presets)}.")
         raise ConfigError(f"{cls.name}: unknown preset {request.preset!r}; {meant}")
+    if cls.select[1] not in ("max", "min"):
+        raise ConfigError(f"{cls.name}: select is {cls.select!r}, expected a metric and 'max' or 'min'.")
     where, preset = f"{cls.name} {request.preset!r}", cls.presets[request.preset]
     config = override(preset, request.overrides, where)
     if request.devices < 1:
@@ -127,8 +130,12 @@ def resolve(request: RunRequest) -> Run:
 
 
 def _plain(value: Any) -> str:
-    """A value as a part of a folder's name."""
-    return "+".join(map(_plain, value)) if isinstance(value, tuple) else str(value)
+    """A value as a part of a folder's name, which holds no path of its own.
+
+    >>> _plain(0.5), _plain((1, 2)), _plain("mean+sum"), _plain("../a")
+    ('0.5', '1+2', 'mean+sum', '..%2Fa')
+    """
+    return "+".join(map(_plain, value)) if isinstance(value, tuple) else quote(str(value), safe="+ ")
 
 
 def parse_seeds(text: str) -> list[int]:
