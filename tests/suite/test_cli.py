@@ -226,11 +226,11 @@ def test_files_that_cannot_serve_are_refused_before_the_work(mooring: Command, a
     assert "Traceback" not in out + complaint
 
 
-def test_a_network_that_cannot_be_built_fails_its_run_without_a_traceback(mooring: Command) -> None:
+def test_a_network_that_cannot_be_built_is_a_wrong_request(mooring: Command) -> None:
     code, out, complaint = mooring(*RUN, "--models", "anchored", "--set", "heads=3")
-    assert code == 1
-    assert "1 of 1 runs failed" in complaint
-    assert "heads" in complaint
+    assert code == 2
+    assert complaint.startswith("two-radius tiny anchored: SlotVirtualNode: channels=")
+    assert "heads=3" in complaint
     assert "Traceback" not in out + complaint
 
 
