@@ -129,7 +129,7 @@ class LinearAttention(DenseAttention):
         with full_precision(q.device):
             projection = attn.fast_attn.projection_matrix.to(wide)
             q, k = (generalized_kernel(part.to(wide), projection, attn.kernel) for part in (q, k))
-            # Shares alone matter, and those of the heaviest source are at hand for any weight.
+            # Only shares matter; taken relative to the heaviest source they stay finite for any weight.
             weight = sources.log_weight - sources.log_weight.amax(dim=1, keepdim=True)
             k = k * weight.exp()[:, None, :, None].to(wide)
             found = linear_attention(q, k, v.to(wide)).to(v.dtype)

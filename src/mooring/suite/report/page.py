@@ -159,7 +159,8 @@ def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple
     found: list[T] = []
     refused: dict[Record, str] = {}
     every: list[Any] = [*chapters()]
-    if any(run.find("task") not in {chapter.needs for chapter in every} for run in given.kind("run")):
+    known = {chapter.needs for chapter in every}
+    if any(run.find("task") not in known for run in given.kind("run")):
         from mooring.suite.report.own import OwnTasks
 
         every.append(OwnTasks())

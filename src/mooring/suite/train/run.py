@@ -184,7 +184,6 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
-    from mooring.suite.train.effect import idle_note
     from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
 
     request, experiment = run.request, run.experiment
@@ -198,8 +197,11 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     if not state.done:
         if state.weights:
             _load(net, state.weights, run)
-        elif request.overrides and (note := idle_note(experiment, request.preset, request.overrides)):
-            monitor.note(note)
+        elif request.overrides:
+            from mooring.suite.train.effect import idle_note
+
+            if note := idle_note(experiment, request.preset, request.overrides):
+                monitor.note(note)
         fit(experiment, net, state, store, monitor, request.devices, request.accelerator)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
