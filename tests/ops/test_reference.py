@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mooring.ops import reference
+from mooring.ops import SlotState, reference
 from support import assert_close
 
 F64 = torch.float64
@@ -58,11 +58,39 @@ def test_merge_adds_masses() -> None:
     assert_close(merged.log_mass, whole.log_mass)
 
 
-def test_anchored_counts_the_anchor_as_one_more_node() -> None:
-    state = reference.write(ONE, KEY, VALUE)
+@pytest.mark.parametrize("size", [0.0, 1e4, -1e4])
+def test_merge_weighs_by_mass_at_any_size(size: float) -> None:
+    masses = torch.tensor([2.0, 0.0, 5.0, 0.0], dtype=F64).log() + size
+    states = [SlotState(VALUE[k].view(1, 1, 1, 1), masses[k].view(1, 1, 1)) for k in range(3)]
+    merged = reference.merge(*states)
+    assert merged.content.item() == pytest.approx((2 * 3 + 5 * 11) / 7, abs=1e-10)
+    assert merged.log_mass.item() == pytest.approx(math.log(7) + size, abs=1e-10)
+    nothing = SlotState(ONE.unsqueeze(0), masses[1].view(1, 1, 1).requires_grad_())
+    content, log_mass = reference.merge(nothing, nothing)
+    assert (content.item(), log_mass.item()) == (0.0, float("-inf"))
+    (grad,) = torch.autograd.grad(content.sum(), nothing.log_mass)
+    assert grad.item() == 0.0
+
+
+@pytest.mark.parametrize("size", [0.0, 1e4, -1e4])
+def test_anchored_counts_the_anchor_as_one_more_node(size: float) -> None:
+    state = reference.write(ONE, KEY, VALUE, log_weight=torch.full((3,), size, dtype=F64))
     anchor_logit, anchor_value = torch.full((1, 1), math.log(17), dtype=F64), torch.full((1, 1, 1), 19.0, dtype=F64)
-    z = reference.anchored(state, anchor_logit, anchor_value)
-    assert z.item() == pytest.approx((17 * 19 + 3 + 14 + 55) / (17 + 8), abs=1e-13)
+    z = reference.anchored(state, anchor_logit + size, anchor_value)
+    assert z.item() == pytest.approx((17 * 19 + 3 + 14 + 55) / (17 + 8), abs=1e-10)
+    expected = {"anchor_weight": 17 / 25, "log_odds": math.log(8 / 17), "softplus_odds": math.log(25 / 17)}
+    for name, number in expected.items():
+        feature = getattr(reference, name)(state, anchor_logit + size)
+        assert feature.item() == pytest.approx(number, abs=1e-10)
+
+
+def test_the_anchor_of_an_empty_set_has_it_all() -> None:
+    state = SlotState(ONE.unsqueeze(0), torch.full((1, 1, 1), float("-inf"), dtype=F64))
+    anchor_logit = torch.full((1, 1), 3.0, dtype=F64)
+    assert reference.anchored(state, anchor_logit, 7 * ONE).item() == 7.0
+    assert reference.anchor_weight(state, anchor_logit).item() == 1.0
+    assert reference.log_odds(state, anchor_logit).item() == float("-inf")
+    assert reference.softplus_odds(state, anchor_logit).item() == 0.0
 
 
 def test_nothing_in_nothing_out() -> None:

@@ -129,6 +129,15 @@ def test_anchored_equals_the_oracle(dtype: torch.dtype) -> None:
     assert torch.autograd.gradcheck(run, [tensor.double().requires_grad_() for tensor in inputs])
 
 
+@pytest.mark.parametrize("feature", ["anchor_weight", "log_odds", "softplus_odds"])
+def test_features_of_the_mass_equal_the_oracle(feature: str) -> None:
+    def run(log_mass: Tensor, s0: Tensor, module=ops) -> Tensor:  # type: ignore[no-untyped-def]
+        return getattr(module, feature)(SlotState(log_mass.unsqueeze(-1), log_mass), s0)
+
+    inputs = (random_states(1)[1], torch.randn(SLOTS, HEADS, dtype=torch.float64))
+    assert_same(run, lambda *t: run(*t, module=reference), *inputs)
+
+
 def test_anchored_is_attention_over_the_nodes_and_one_more() -> None:
     """``eq:anchored`` needs no nodes: the anchor as a node, with a score and a value of its own, gives the same."""
     batch = Ragged((13,), True, seed=2)

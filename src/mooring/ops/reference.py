@@ -75,21 +75,43 @@ def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None 
 
 
 def merge(*states: SlotState) -> SlotState:
-    """:func:`mooring.ops.merge` through the masses themselves, so only for masses that float64 can hold."""
-    Z = sum((state.log_mass.double().exp() for state in states), torch.zeros((), dtype=torch.float64))
-    weighted = sum(
-        (state.log_mass.double().exp().unsqueeze(-1) * state.content.double() for state in states),
-        torch.zeros((), dtype=torch.float64),
-    )
-    mu = torch.where(Z.unsqueeze(-1) > 0, weighted / Z.unsqueeze(-1), 0.0)
-    return SlotState(mu, Z.log())
+    """:func:`mooring.ops.merge`: masses add up, and each content counts by its share of them."""
+    log_Z = torch.stack([state.log_mass.double() for state in states])
+    nothing = log_Z.isneginf().all(dim=0)
+    log_Z = log_Z.masked_fill(nothing, 0.0)
+    top = log_Z.detach().amax(dim=0)
+    Z = (log_Z - top).exp().sum(dim=0)
+    share = ((log_Z - top).exp() / Z).unsqueeze(-1)
+    mu = sum((share[k] * state.content.double() for k, state in enumerate(states)), torch.zeros_like(share[0]))
+    return SlotState(mu.masked_fill(nothing.unsqueeze(-1), 0.0), (Z.log() + top).masked_fill(nothing, float("-inf")))
 
 
 def anchored(state: SlotState, anchor_logit: Tensor, anchor_value: Tensor) -> Tensor:
-    """``eq:anchored`` as printed: numerator over denominator."""
-    Z = state.log_mass.double().exp().unsqueeze(-1)
-    e_s0 = anchor_logit.double().exp().unsqueeze(-1)
-    return (e_s0 * anchor_value.double() + Z * state.content.double()) / (e_s0 + Z)
+    """``eq:anchored``: the anchor is one more node, of score ``s_0`` and value ``a``, beside one of score ``log Z``."""
+    alpha_0, rest = _log_shares(state, anchor_logit).exp().unsqueeze(-1)
+    return alpha_0 * anchor_value.double() + rest * state.content.double()
+
+
+def anchor_weight(state: SlotState, anchor_logit: Tensor) -> Tensor:
+    """``alpha_0`` of ``prop:mass``."""
+    return _log_shares(state, anchor_logit)[0].exp()
+
+
+def log_odds(state: SlotState, anchor_logit: Tensor) -> Tensor:
+    """``log(1 - alpha_0) - log(alpha_0)``, the mass feature of ``app:protocol``."""
+    alpha_0, rest = _log_shares(state, anchor_logit)
+    return rest - alpha_0
+
+
+def softplus_odds(state: SlotState, anchor_logit: Tensor) -> Tensor:
+    """``-log(alpha_0)``, the mass feature that an empty set has too."""
+    return -_log_shares(state, anchor_logit)[0]
+
+
+def _log_shares(state: SlotState, anchor_logit: Tensor) -> Tensor:
+    """``[2, graphs, slots, heads]``, the logarithms of ``alpha_0`` and ``1 - alpha_0``."""
+    s_0, log_Z = torch.broadcast_tensors(anchor_logit.double(), state.log_mass.double())
+    return torch.stack([s_0, log_Z]).log_softmax(dim=0)
 
 
 def _members(index: Tensor | None, num_nodes: int, num_graphs: int | None) -> list[list[int]]:
