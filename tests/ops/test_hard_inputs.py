@@ -278,11 +278,14 @@ def test_more_graphs_than_memory_can_hold_are_refused_before_anything_is_allocat
 @pytest.mark.parametrize("size", [1e4, -1e4, 1e30, -1e30])
 def test_gradients_where_the_log_mass_is_too_large_to_hold_its_own_fraction(size: float, backend: Backend) -> None:
     value = torch.arange(4.0).view(4, 1, 1).requires_grad_()
-    log_weight = torch.full((4,), size)
+    log_weight = torch.full((4,), size, requires_grad=True)
     with ops.use_backend(backend):
         state = ops.write(torch.zeros(1, 1, 1), torch.zeros(4, 1, 1), value, log_weight=log_weight)
-        state.content.sum().backward()
+        (state.content + state.log_mass.unsqueeze(-1)).sum().backward()
         weights = ops.write_weights(state, torch.zeros(1, 1, 1), torch.zeros(4, 1, 1), log_weight=log_weight)
     assert value.grad is not None
+    assert log_weight.grad is not None
     assert_close(value.grad, torch.full((4, 1, 1), 0.25))
+    # The mean of the values is 1.5, so a node's weight moves the content by a quarter of its distance from there.
+    assert_close(log_weight.grad, 0.25 * (torch.arange(4.0) - 1.5) + 0.25)
     assert_close(weights, torch.full((4, 1, 1), 0.25))

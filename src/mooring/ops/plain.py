@@ -76,10 +76,14 @@ def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
     """
     if not may_be_empty or not logits.size(1):
         return logits.softmax(dim=1), logits.logsumexp(dim=1)
-    empty = logits.detach().amax(dim=1, keepdim=True).isneginf()
-    logits = logits.masked_fill(empty, 0.0)
+    top = logits.detach().amax(dim=1, keepdim=True)
+    empty = top.isneginf()
+    # Relative to the largest: the gradient of a logsumexp is exp(logit - log_mass), which is one for every node where a
+    # weight is so large that the sum is rounded to it.
+    logits = (logits - nothing_as_zero(top)).masked_fill(empty, 0.0)
     weights = logits.softmax(dim=1).masked_fill(empty, 0.0)
-    return weights, logits.logsumexp(dim=1).masked_fill(empty.squeeze(1), float("-inf"))
+    log_mass = (logits.logsumexp(dim=1, keepdim=True) + top).squeeze(1)
+    return weights, log_mass
 
 
 def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
