@@ -1,4 +1,4 @@
-"""The soak finds what it looks for: a wrong write of every kind is caught, and a right one is not accused."""
+"""The soak finds what it looks for: a wrong op of every kind is caught, and a right one is not accused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState, plain
+from mooring.ops.state import anchored, merge, weightless
 from mooring.ops.tiles import layout
 from support import run_script
 
@@ -127,22 +128,76 @@ WRONG: list[tuple[Write, str]] = [
 ]
 
 
+def found() -> Iterator[str]:
+    return (fault for number in range(INPUTS) for fault, _ in generated.checked(number))
+
+
 @pytest.fixture
 def find(monkeypatch: pytest.MonkeyPatch) -> Callable[[Write], Iterator[str]]:
-    """The faults found in inputs to writes and merges when this is the write, the oracle asked for one in four."""
+    """The faults found in inputs to writes and merges when this is the write."""
 
-    def found(write: Write) -> Iterator[str]:
+    def with_write(write: Write) -> Iterator[str]:
         monkeypatch.setattr(ops, "write", write)
         monkeypatch.setattr(generated, "pick", lambda draw: draw.pick(("write", "write shared", "merge")))
-        monkeypatch.setattr(generated, "ORACLE_EVERY", 4)
-        return (fault for number in range(INPUTS) for fault, _ in generated.checked(number))
+        return found()
 
-    return found
+    return with_write
 
 
 @pytest.mark.parametrize(("write", "fault"), WRONG, ids=lambda one: getattr(one, "__name__", one))
 def test_a_wrong_write_is_caught(find: Callable[[Write], Iterator[str]], write: Write, fault: str) -> None:
     assert fault in find(write)
+
+
+def unweighted(*states: SlotState) -> SlotState:
+    contents = torch.stack([state.content for state in states])
+    return SlotState(contents.mean(dim=0), merge(*states).log_mass)
+
+
+def heaviest(*states: SlotState) -> SlotState:
+    masses = torch.stack([state.log_mass for state in states])
+    return SlotState(merge(*states).content, masses.amax(dim=0))
+
+
+def detached(*states: SlotState) -> SlotState:
+    return merge(*(SlotState(state.content, state.log_mass.detach()) for state in states))
+
+
+def swapped(state: SlotState, anchor_logit: Tensor, anchor_value: Tensor) -> Tensor:
+    return anchored(SlotState(state.content, -state.log_mass), -anchor_logit, anchor_value)
+
+
+def with_negated_anchor(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda state, anchor_logit, *rest: op(state, -anchor_logit, *rest)
+
+
+def without_weight(
+    query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
+) -> tuple[Tensor, Tensor]:
+    """The plain write that leaves out the nodes of weight zero and takes all others for one."""
+    if log_weight is not None:
+        where = ~weightless(log_weight) & (True if where is None else where)
+    return plain_write(query, key, value, None, where, plan)
+
+
+plain_write = plain.write
+PLANTED: dict[str, tuple[object, str, Any]] = {
+    "unweighted merge": (ops, "merge", unweighted),
+    "merge that keeps the largest mass": (ops, "merge", heaviest),
+    "merge without gradients of the masses": (ops, "merge", detached),
+    "anchor and content swapped": (ops, "anchored", swapped),
+    **{
+        f"{name} of the negated anchor": (ops, name, with_negated_anchor(getattr(ops, name)))
+        for name in ("anchored", "anchor_weight", "log_odds", "softplus_odds")
+    },
+    "plain write without weights": (plain, "write", without_weight),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_wrong_merge_anchor_or_weight_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*PLANTED[name])
+    assert "oracle" in found()
 
 
 def test_a_right_write_is_not_accused(find: Callable[[Write], Iterator[str]]) -> None:

@@ -48,7 +48,7 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     size = torch.einsum("mhd,nhd->nmh", subject.parameters[0].detach().double().abs(), key.expand(-1, HEADS, -1))
     size = size.flatten(1).amax(dim=1).masked_fill(nodes.left_out, 0.0)
     of_graph = size.new_zeros(nodes.num_graphs).scatter_reduce(0, nodes.index, size, "amax").unsqueeze(1)
-    log_mass = by_graph[:, SLOTS * HEADS * VDIM :].detach().double().abs()
+    log_mass = by_graph[:, -SLOTS * HEADS :].detach().double().abs()
     log_mass = torch.where(log_mass.isinf(), 0.0, log_mass).nan_to_num(0.0)
     # Heavier than this, a weight leaves nothing of the score. What is merged are rounded log-masses, whose differences
     # count however small the scores are.
@@ -56,7 +56,10 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     swallowed = (torch.finfo(torch.float64).eps if exact else statistics) * log_mass > 8 * scores
     error = 1.0 + of_graph + torch.where(swallowed, 0.0, log_mass)
     content = error.unsqueeze(-1).expand(-1, -1, VDIM).flatten(1)
-    rows = torch.cat([content, 1.0 + of_graph + log_mass], dim=1)
+    mass = 1.0 + of_graph + log_mass
+    # Beside the state a merge gives what its anchors make of it, whose logits are small: shares of the softmax and two
+    # features of the mass.
+    rows = torch.cat([content, content, error, mass, mass, mass] if subject.name == "merge" else [content, mass], dim=1)
     worst = float(error.amax()) if error.numel() else 1.0
     return Bounds(SLACK * statistics * rows, SLACK * (rounding + statistics * worst))
 

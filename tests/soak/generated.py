@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +27,11 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import inputs  # noqa: E402
 from bounds import Bounds, bounds  # noqa: E402
+from definitions import by_definition  # noqa: E402
 from inputs import DTYPES, JUNK, Draw, Nodes  # noqa: E402
+from outcomes import Outcome, close, differences, outcome  # noqa: E402
 from parts import PARTS, Part, shard  # noqa: E402
-from subjects import CHANNELS, HEADS, SLOTS, Subject, by_definition, pick, subject  # noqa: E402
+from subjects import CHANNELS, HEADS, SLOTS, Subject, pick, subject  # noqa: E402
 
 from support import tile_sizes  # noqa: E402
 
@@ -42,19 +44,8 @@ FAULTS = {
     "oracle": "a value or gradient that the float64 oracle does not share",
     "raised": "an exception",
 }
-ORACLE_EVERY, ORACLE_NODES = 32, 16
 SAVE_EVERY = 1000
 KEPT_FAILURES = 50
-
-
-class Outcome(NamedTuple):
-    """Rows of nodes and of graphs that came out, and the gradients of the loss."""
-
-    by_node: Tensor | None
-    by_graph: Tensor | None
-    grad_node: Tensor | None = None
-    grad_graph: Tensor | None = None
-    grad_shared: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -78,61 +69,33 @@ def check(number: int) -> list[tuple[str, str]]:
     both = len(nodes.x) + len(mates.x), nodes.num_graphs + mates.num_graphs
     disturbance = Disturbance(mates, draw.order(both[0]), draw.order(both[1]), draw.pick(JUNK))
     nodes = inputs.with_junk(nodes, tested.shape, draw.pick(JUNK))
+    merge = subject("merge", dtype, salt)
+    parts = inputs.with_junk(inputs.batch(draw, merge.shape, dtype, sizes), merge.shape, draw.pick(JUNK))
     with tile_sizes(*draw.tiles(sum(sizes))):
-        return list(_faults(tested, nodes, disturbance, draw, oracle=number % ORACLE_EVERY == 0))
+        found = list(_faults(tested, nodes, disturbance, draw))
+        return found + [(fault, f"{what} of the merge") for fault, what in _unlike_definition(merge, parts)]
 
 
-def _faults(
-    tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw, *, oracle: bool
-) -> Iterator[tuple[str, str]]:
+def _faults(tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw) -> Iterator[tuple[str, str]]:
     plain = outcome(tested, nodes)
-    yield from _not_finite(tested, nodes, plain)
+    yield from _unlike_definition(tested, nodes, plain)
     yield from (("left_out", f"{what} of a node left out") for what in _touched(tested, nodes, plain))
     allowed = bounds(tested, nodes, plain.by_graph)
-    if _differences(nodes, plain, _disturbed(tested, nodes, disturbance, slopes=draw.often(0.5)), allowed):
+    if differences(nodes, plain, _disturbed(tested, nodes, disturbance, slopes=draw.often(0.5)), allowed):
         yield from _blamed(tested, nodes, plain, disturbance, allowed)
     if nodes.num_graphs > 1 and draw.often(0.5):
         graph = draw.random.randrange(nodes.num_graphs)
         if what := _differs_alone(tested, nodes, plain, graph, allowed):
             yield "leak", f"{what} of graph {graph} by itself"
-    if oracle and len(nodes.x) <= ORACLE_NODES:
-        allowed = bounds(tested, nodes, plain.by_graph, exact=True)
-        for what in _differences(nodes, plain, _exact(tested, nodes), allowed):
-            yield "oracle", what
 
 
-def outcome(
-    tested: Subject, nodes: Nodes, parameters: tuple[Tensor, ...] | None = None, *, slopes: bool = True
-) -> Outcome:
-    """Run forward and, if slopes are wanted, backward."""
-    parameters = tested.parameters if parameters is None else parameters
-    if not slopes:
-        with torch.no_grad():
-            return Outcome(*tested.run(parameters, nodes))
-    x, table = (tensor.detach().clone().requires_grad_() for tensor in (nodes.x, nodes.table))
-    weight = None if nodes.log_weight is None else nodes.log_weight.detach().clone().requires_grad_()
-    by_node, by_graph = tested.run(parameters, replace(nodes, x=x, table=table, log_weight=weight))
-    loss = torch.zeros((), dtype=torch.float64)
-    if by_node is not None:
-        # Picked out and not multiplied by zero: rows of nodes left out may hold NaN.
-        kept = (~nodes.left_out).nonzero().squeeze(1)
-        loss = loss + (by_node.index_select(0, kept).double() * nodes.node_slope[kept]).sum()
-    if by_graph is not None:
-        loss = loss + (torch.where(by_graph.isneginf(), 0.0, by_graph).double() * nodes.graph_slope).sum()
-    leaves = [x, table, *([] if weight is None else [weight]), *parameters]
-    if loss.requires_grad:
-        grads = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
-    else:  # the oracle met no node
-        grads = tuple(torch.zeros_like(leaf) for leaf in leaves)
-    of_nodes = [grads[0], *([] if weight is None else [grads[2].unsqueeze(1)])]
-    shared = grads[2 if weight is None else 3 :]
-    return Outcome(
-        None if by_node is None else by_node.detach(),
-        None if by_graph is None else by_graph.detach(),
-        torch.cat(of_nodes, dim=1),
-        grads[1],
-        torch.cat([grad.flatten() for grad in shared]) if shared else x.new_zeros(0),
-    )
+def _unlike_definition(tested: Subject, nodes: Nodes, plain: Outcome | None = None) -> Iterator[tuple[str, str]]:
+    """Whatever is not finite, or not what the definitions give in float64."""
+    plain = outcome(tested, nodes) if plain is None else plain
+    yield from _not_finite(tested, nodes, plain)
+    allowed = bounds(tested, nodes, plain.by_graph, exact=True)
+    for what in differences(nodes, plain, _exact(tested, nodes), allowed):
+        yield "oracle", what
 
 
 def _not_finite(tested: Subject, nodes: Nodes, plain: Outcome) -> Iterator[tuple[str, str]]:
@@ -142,7 +105,8 @@ def _not_finite(tested: Subject, nodes: Nodes, plain: Outcome) -> Iterator[tuple
         finite = plain.by_graph.isfinite()
         if tested.is_op:  # -inf is the mass of a graph that nobody wrote to, and of no other
             writers = torch.bincount(nodes.index[~nodes.left_out], minlength=nodes.num_graphs) > 0
-            finite[:, -SLOTS * HEADS :] |= plain.by_graph[:, -SLOTS * HEADS :].isneginf() & ~writers.unsqueeze(1)
+            last = -SLOTS * HEADS * (2 if tested.name == "merge" else 1)  # the log-odds of a merge, and its mass
+            finite[:, last:] |= plain.by_graph[:, last:].isneginf() & ~writers.unsqueeze(1)
         if not bool(finite.all()):
             yield "non_finite", "state"
     for what in ("grad_node", "grad_graph", "grad_shared"):
@@ -158,7 +122,7 @@ def _touched(tested: Subject, nodes: Nodes, plain: Outcome) -> Iterator[str]:
     if nodes.targets is not None and tested.untouched is not None:
         rest = ~nodes.targets
         kept = nodes.x[rest, :CHANNELS] if tested.untouched == "same" else torch.zeros(())
-        out = plain.by_node[rest] if plain.by_node is not None else kept
+        out = plain.by_node[rest, :CHANNELS] if plain.by_node is not None else kept
         if not bool(((out == kept) | (out.isnan() & kept.isnan())).all()):
             yield "value"
 
@@ -202,12 +166,12 @@ def _blamed(
     found = False
     for fault, one in alone.items():
         base = plain if fault == "left_out" else ordinary
-        for what in _differences(nodes, base, _disturbed(tested, nodes, one), allowed):
+        for what in differences(nodes, base, _disturbed(tested, nodes, one), allowed):
             found = True
             yield fault, what
     if not found:
         calm = _disturbed(tested, nodes, replace(disturbance, junk="ordinary"))
-        fault = "order" if _differences(nodes, ordinary, calm, allowed) else "left_out"
+        fault = "order" if differences(nodes, ordinary, calm, allowed) else "left_out"
         yield fault, "all disturbances together"
 
 
@@ -219,11 +183,11 @@ def _differs_alone(tested: Subject, nodes: Nodes, plain: Outcome, graph: int, al
     if by_node is not None and plain.by_node is not None:
         kept = ~nodes.left_out[rows]
         limit = rows_allowed if isinstance(rows_allowed, float) else rows_allowed[rows][kept]
-        if not _close(by_node[kept], plain.by_node[rows][kept], limit):
+        if not close(by_node[kept], plain.by_node[rows][kept], limit):
             return "output"
     if by_graph is not None and plain.by_graph is not None:
         limit = rows_allowed if isinstance(rows_allowed, float) else rows_allowed[graph : graph + 1]
-        if not _close(by_graph, plain.by_graph[graph : graph + 1], limit):
+        if not close(by_graph, plain.by_graph[graph : graph + 1], limit):
             return "state"
     return ""
 
@@ -236,34 +200,6 @@ def _exact(tested: Subject, nodes: Nodes) -> Outcome:
     parameters = tuple(parameter.detach().double().requires_grad_() for parameter in tested.parameters)
     with by_definition():
         return outcome(subject(tested.name, torch.float64, 0), doubled, parameters)
-
-
-def _differences(nodes: Nodes, one: Outcome, other: Outcome, allowed: Bounds) -> list[str]:
-    """The parts in which two outcomes differ by more than rounding; rows of nodes left out are their own affair."""
-    found = []
-    writes = ~nodes.left_out
-    for what in Outcome._fields:
-        mine, others = getattr(one, what), getattr(other, what)
-        if mine is None or others is None:
-            continue
-        limit = allowed.rows if what.startswith("by") else allowed.gradient
-        if what == "by_node":
-            mine, others = mine[writes], others[writes]
-            limit = limit if isinstance(limit, float) else limit[writes]
-        if not _close(mine, others, limit):
-            found.append(what)
-    return found
-
-
-def _close(one: Tensor, other: Tensor, allowed: Tensor | float) -> bool:
-    """Within what is allowed of one, or of the largest if that is more."""
-    one, other = one.double(), other.double()
-    if not one.numel():
-        return True
-    largest = torch.where(other.isfinite(), other.abs(), 1.0).amax().clamp(min=1.0)
-    if isinstance(allowed, Tensor):
-        largest = largest.clamp(max=10.0)  # rows of graphs have masses of any size, and bounds of their own
-    return bool(((one == other) | ((one - other).abs() <= allowed * largest)).all())
 
 
 def soak(number_of_inputs: int, seed: int, part: Part | None, mine: tuple[int, int] = (0, 1)) -> dict[str, Any]:

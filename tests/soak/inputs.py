@@ -13,7 +13,9 @@ NEVER = float("-inf")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16)
 # (TILE, LARGE, SMALL_PER_TILE) of mooring.ops.tiles.layout: many tiles, padded blocks, runs, and as it is.
 FINE_TILES = [(2, 3, 0), (7, 2, 1_000)]
-TILES = [(16, 8, 0), (16, 8, 1_000), (64, 16, 0), (8192, 256, 6), (8192, 1, 0)]
+# No tiles: the plain back end, with sums over graphs scattered, and with all graphs padded to the largest.
+PLAIN = [(0, 0, 0), (0, 10**6, 0)]
+TILES = [*PLAIN, (16, 8, 0), (16, 8, 1_000), (64, 16, 0), (8192, 256, 6), (8192, 1, 0)]
 JUNK = ("ordinary", "huge", "nan", "inf")
 OFFSETS = (0.0, 0.0, 3.0, -3.0, 120.0, -120.0, -800.0, 1e3, 1e4, -1e4, 1e30, -1e30)
 
@@ -46,7 +48,7 @@ class Nodes:
     @property
     def left_out(self) -> Tensor:
         """Nodes that do not write."""
-        out = torch.zeros_like(self.index, dtype=torch.bool)
+        out = torch.zeros(len(self.x), dtype=torch.bool)
         if self.sources is not None:
             out = out | ~self.sources
         return out if self.log_weight is None else out | self.log_weight.isneginf()

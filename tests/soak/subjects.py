@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
-from inputs import NEVER, Draw, Nodes, Shape
+from inputs import Draw, Nodes, Shape
 from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
 from mooring import ops
-from mooring.nn import SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
-from mooring.ops import SlotState, reference
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.ops import SlotState
 
 # Heads divide channels; everything else is a prime of its own.
 CHANNELS, SLOTS, HEADS, DIM, VDIM, ADDRESS = 10, 3, 2, 5, 7, 11
 STATE_WIDTH = SLOTS * HEADS * (VDIM + 1)
+MERGED_WIDTH = SLOTS * HEADS * (2 * VDIM + 4)
 TABLE_WIDTH = SLOTS * HEADS * (DIM + VDIM)
 OP_SCALES = (0.0, 1.0, 1.0, 30.0, 1e4)
 Rows = tuple[Tensor | None, Tensor | None]
@@ -61,8 +61,17 @@ def _write(heads: int) -> Callable[[tuple[Tensor, ...], Nodes], Rows]:
 
 def _merge(parameters: tuple[Tensor, ...], nodes: Nodes) -> Rows:
     everyone = torch.ones_like(nodes.part, dtype=torch.bool) if nodes.sources is None else nodes.sources
-    parts = [_state(parameters[0], nodes, everyone & (nodes.part == part), HEADS) for part in range(3)]
-    return None, _flat(ops.merge(*parts))
+    query, anchor_logit, anchor_value = parameters
+    state = ops.merge(*(_state(query, nodes, everyone & (nodes.part == part), HEADS) for part in range(3)))
+    features = (
+        state.content,
+        ops.anchored(state, anchor_logit, anchor_value),
+        ops.anchor_weight(state, anchor_logit),
+        ops.softplus_odds(state, anchor_logit),
+        ops.log_odds(state, anchor_logit),
+        state.log_mass,
+    )
+    return None, torch.cat([feature.flatten(1) for feature in features], dim=1)
 
 
 def _state(query: Tensor, nodes: Nodes, where: Tensor | None, heads: int) -> SlotState:
@@ -110,6 +119,26 @@ def _virtual_node(module: nn.Module, nodes: Nodes) -> Rows:
     return module(x, nodes.index if nodes.num_graphs != 1 else None, **given), None
 
 
+def _inspected(module: nn.Module, nodes: Nodes) -> Rows:
+    out, memory = module(nodes.x, nodes.index, **_memory(nodes), return_state=True)
+    by_graph = (memory.slots, memory.state.content, memory.anchor_weight)
+    by_node = (out, memory.write_weights, memory.read_weights)
+    return tuple(torch.cat([entry.flatten(1) for entry in entries], dim=1) for entries in (by_node, by_graph))
+
+
+def _hetero(module: nn.Module, nodes: Nodes) -> Rows:
+    """Nodes of part 0 are of one type, all others of another."""
+    types = {"few": nodes.part == 0, "many": nodes.part != 0}
+
+    def by_type(tensor: Tensor | None) -> dict[str, Tensor] | None:
+        return None if tensor is None else {name: tensor[rows] for name, rows in types.items()}
+
+    given = {name: by_type(entry) if isinstance(entry, Tensor) else entry for name, entry in _memory(nodes).items()}
+    out = module(by_type(nodes.x), by_type(nodes.index), **given)
+    places = torch.cat([rows.nonzero().squeeze(1) for rows in types.values()])
+    return torch.cat([out[name] for name in types])[places.argsort()], None
+
+
 def _aggregation(module: nn.Module, nodes: Nodes) -> Rows:
     return None, module(nodes.x, nodes.index, dim_size=nodes.num_graphs)
 
@@ -138,6 +167,11 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module, Nodes], R
     "SlotVirtualNode log-odds": (_slots(mass="log_odds"), _virtual_node),
     "SlotVirtualNode mixture": (_slots(split=False), _virtual_node),
     "SlotVirtualNode competing": (_slots(competition=True, integrate="linear_film"), _virtual_node),
+    "SlotVirtualNode inspected": (_slots(), _inspected),
+    "HeteroSlotVirtualNode": (
+        lambda: HeteroSlotVirtualNode({"few": CHANNELS, "many": CHANNELS}, SLOTS, HEADS, init_std=0.5),
+        _hetero,
+    ),
     "VirtualNode mean": (lambda: VirtualNode(CHANNELS), _virtual_node),
     "VirtualNode sum": (lambda: VirtualNode(CHANNELS, "sum"), _virtual_node),
     "VirtualNode max": (lambda: VirtualNode(CHANNELS, "max"), _virtual_node),
@@ -162,25 +196,34 @@ def subject(name: str, dtype: torch.dtype, salt: int) -> Subject:
     """The subject of this name with parameters drawn from ``salt``, the same numbers in every dtype."""
     if name in OPS:
         return _op(name, dtype, salt)
-    build, call = MODULES[name]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(salt)
-        module = build().to(dtype)
-    addressed, aggregates = "addressed" in name, call is _aggregation
+    module, call = module_of(name, dtype, salt), MODULES[name][1]
+    addressed, aggregates, inspected = "addressed" in name, call is _aggregation, call is _inspected
+    memory = call in (_virtual_node, _inspected, _hetero)
     counts = not ("no anchor" in name or name in ("VirtualNode mean", "VirtualNode max"))
     shape = Shape(
         width=CHANNELS + ADDRESS * addressed,
-        node_width=0 if aggregates else CHANNELS,
-        graph_width=CHANNELS if aggregates else 0,
+        node_width=0 if aggregates else CHANNELS + 2 * SLOTS * HEADS * inspected,
+        graph_width=CHANNELS if aggregates else SLOTS * (2 * CHANNELS + HEADS) * inspected,
         # A mass of e^1e30 is fine in the state; a memory that carries it overflows in the products after it.
         heaviest=20.0 if name == "VirtualNode sum" else 1e3 if counts else 1e30,
         weights=not aggregates,
         masks=not aggregates,
-        poison=call is _virtual_node,
+        poison=memory,
     )
     parameters = tuple(parameter.detach().requires_grad_() for parameter in module.parameters())
-    untouched = "same" if call is _virtual_node else None
+    untouched = "same" if memory else None
     return Subject(name, shape, parameters, _of_module(module, call), counts=counts, untouched=untouched)
+
+
+def module_of(name: str, dtype: torch.dtype, salt: int) -> nn.Module:
+    """The module of this name, no two entries of its parameters the same: a zero would hide what it multiplies."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(salt)
+        module = MODULES[name][0]()
+        for parameter in module.parameters():
+            if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
+                parameter.data += 0.3 * torch.randn_like(parameter)
+    return module.to(dtype)
 
 
 def _op(name: str, dtype: torch.dtype, salt: int) -> Subject:
@@ -200,33 +243,12 @@ def _op(name: str, dtype: torch.dtype, salt: int) -> Subject:
     shape = Shape(
         width=heads * (DIM + VDIM),
         node_width=0,
-        graph_width=STATE_WIDTH,
+        graph_width=MERGED_WIDTH if name == "merge" else STATE_WIDTH,
         scales=OP_SCALES,
         scaled=heads * DIM,
     )
-    return Subject(name, shape, (query,), _merge if name == "merge" else _write(heads), is_op=True)
-
-
-@contextmanager
-def by_definition() -> Iterator[None]:
-    """The ops of :mod:`mooring.ops.reference` in place of the fast ones, for the modules over them as well."""
-
-    def write(query, key, value, index=None, *, num_graphs=None, log_weight=None, where=None, null_logit=None):  # type: ignore[no-untyped-def]
-        if where is not None:
-            log_weight = key.new_zeros(len(key)) if log_weight is None else log_weight
-            log_weight = log_weight.masked_fill(~where, NEVER)
-        given = {"num_graphs": num_graphs, "log_weight": log_weight, "null_logit": null_logit}
-        return reference.write(query, key, value, index, **given)
-
-    def read(query, key, value, index=None, *, where=None, sum_heads=False, residual=False):  # type: ignore[no-untyped-def]
-        context = reference.read(query, key if key.dim() == 4 else key.unsqueeze(0), value, index)
-        context = context.sum(dim=1, keepdim=True) if sum_heads else context
-        context = context if where is None else context.masked_fill(~where[:, None, None], 0.0)
-        return query + context if residual else context
-
-    fast = ops.write, ops.read
-    ops.write, ops.read = write, read  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        ops.write, ops.read = fast
+    if name == "merge":
+        anchors = torch.randn(SLOTS, HEADS, 1 + VDIM, generator=generator).to(dtype)
+        logit, value = (2 * anchors[..., 0]).requires_grad_(), anchors[..., 1:].clone().requires_grad_()
+        return Subject(name, shape, (query, logit, value), _merge, is_op=True)
+    return Subject(name, shape, (query,), _write(heads), is_op=True)
