@@ -97,7 +97,16 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [truncate, empty, flip_a_bit])
+def rename_a_tensor(path: Path) -> None:
+    """Give the first parameter's steps to the second, in the same place of the file."""
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    tensors["optimizer/1.step"] = tensors.pop("optimizer/0.step")
+    path.write_bytes(save(tensors, metadata=metadata))
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, flip_a_bit, rename_a_tensor])
 def test_a_corrupt_file_is_reported_and_the_one_before_it_used(tmp_path: Path, damage: object) -> None:
     store, reports = CheckpointStore(tmp_path, IDENTITY), []
     store.save(checkpoint(2))
