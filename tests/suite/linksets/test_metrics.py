@@ -5,6 +5,7 @@ import pytest
 
 from mooring.suite.linksets.data import LinkDataset, LinkSettings, feasible, generate_many
 from mooring.suite.linksets.metrics import (
+    THRESHOLDS,
     agreement,
     best_threshold,
     calibration,
@@ -30,6 +31,14 @@ def test_best_threshold_finds_the_gap_between_two_groups() -> None:
     threshold, f1 = best_threshold(np.where(actual, 0.31, 0.22), actual)
     assert f1 == 1.0
     assert 0.22 < threshold <= 0.31
+
+
+def test_a_probability_at_the_threshold_counts_as_a_link() -> None:
+    actual = np.arange(20) >= 13
+    assert best_threshold(np.where(actual, THRESHOLDS[7], THRESHOLDS[6]), actual) == (THRESHOLDS[7], 1.0)
+    probability = np.where(GRAPHS.chosen, 0.5, 0.25)
+    metrics = split_metrics(GRAPHS, probability, 0.5, SETTINGS, decoded_threshold=0.5)
+    assert metrics["f1"] == metrics["decoded_f1"] == 1.0
 
 
 def test_the_optimum_itself_is_perfect_and_feasible() -> None:
