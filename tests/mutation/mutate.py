@@ -4,16 +4,16 @@ A seeded sample of mutants, each run in a fork of one process that has torch imp
 costs its tests and no more. mutmut leaves decorated functions alone, so it would pass over every registered op, and
 cosmic-ray starts an interpreter per mutant with one test command for all files; hence this script.
 
-    python tests/mutation/mutate.py --sample 300 --out results/reliability/mutation.json
+    nice python tests/mutation/mutate.py --sample 300 --seed 11
+
+Run it in a clone that nobody edits. Started again after it was stopped, it goes on where it was: until the sample is
+complete its state is in a `.part` beside the record, which is taken up by the same command on the same commit.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import difflib
 import importlib
-import itertools
 import json
 import os
 import random
@@ -27,9 +27,11 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
@@ -41,99 +43,6 @@ WARM += " hypothesis beartype jaxtyping pytest matplotlib.pyplot typer"
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 MEMORY = 8 << 30  # bytes a test run may have: a mutant must not take the machine down
 DEAR = ("carried", "projections", "compile", "distributed", "recount", "dataset", "registry", "verify")
-PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, Add Sub, Mult Div, LShift RShift, BitAnd BitOr, And Or"
-PAIRS += ", min max, amin amax, minimum maximum, all any, argmin argmax, floor ceil"
-TWINS = {"FloorDiv": "Mult", "Mod": "Mult", "Pow": "Mult"}
-for one, other in map(str.split, PAIRS.split(", ")):
-    TWINS |= {one: other, other: one}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One replaced stretch of a file."""
-
-    path: str
-    line: int
-    source: str
-    old: str
-
-    @property
-    def diff(self) -> str:
-        """The changed lines alone, stripped: short, and the same wherever the lines move to."""
-        lines = difflib.unified_diff(self.old.splitlines(), self.source.splitlines(), n=0, lineterm="")
-        return "\n".join(f"{line[0]} {line[1:].strip()}" for line in list(lines)[2:] if not line.startswith("@@"))
-
-
-def mutants(source: str, path: str = "") -> Iterator[Mutant]:
-    """Every mutant of a file, in the order of its nodes."""
-    raw, tree = source.encode(), ast.parse(source)
-    starts = [0, *itertools.accumulate(len(line) for line in raw.splitlines(keepends=True))]
-    for node, text in _sites(tree):
-        start, stop = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-        # Swapped arguments may be equal, and what is returned may be None already.
-        if text not in (_text(node), ast.unparse(node)):
-            changed = (raw[:start] + text.encode() + raw[stop:]).decode()
-            with suppress(SyntaxError):
-                ast.parse(changed)
-                yield Mutant(path, node.lineno, changed, source)
-
-
-def _sites(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """Nodes, each with a text to put in its place."""
-    yield from _replacements(node)
-    for name, child in ast.iter_fields(node):
-        # Annotations and decorators hold no behaviour of ours; the pieces of an f-string have no position before 3.12.
-        if name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.JoinedStr):
-            continue
-        for each in child if isinstance(child, list) else [child]:
-            if isinstance(each, ast.AST):
-                yield from _sites(each)
-
-
-def _replacements(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    match node:
-        case ast.Compare(left, ops, comparators):
-            for place, op in enumerate(ops):
-                yield node, _text(ast.Compare(left, [*ops[:place], _twin(op), *ops[place + 1 :]], comparators))
-        case ast.BinOp(left, op, right) if type(op).__name__ in TWINS:
-            yield node, _text(ast.BinOp(left, _twin(op), right))
-        case ast.AugAssign(target, op, value) if type(op).__name__ in TWINS:
-            yield node, ast.unparse(ast.AugAssign(target, _twin(op), value))
-        case ast.BoolOp(op, values):
-            yield node, _text(ast.BoolOp(_twin(op), values))
-        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
-            yield node, _text(operand)
-        case ast.Constant(bool(value)):
-            yield node, str(not value)
-        case ast.Constant(int(value) | float(value)):
-            yield node, repr(value + 1)
-        case ast.Call(func, arguments, keywords):
-            for place in range(len(keywords)):
-                yield node, _text(ast.Call(func, arguments, keywords[:place] + keywords[place + 1 :]))
-            if len(arguments) > 1 and not any(isinstance(each, ast.Starred) for each in arguments):
-                yield node, _text(ast.Call(func, [arguments[1], arguments[0], *arguments[2:]], keywords))
-            match func:
-                case ast.Name(name) if name in TWINS:
-                    yield func, TWINS[name]
-                case ast.Attribute(value, name) if name in TWINS:
-                    yield func, ast.unparse(ast.Attribute(value, TWINS[name]))
-        case ast.Expr(ast.Call()) | ast.Raise() | ast.Continue() | ast.Break():
-            yield node, "pass"
-        case ast.Assign([ast.Attribute() | ast.Subscript()]):
-            yield node, "pass"
-        case ast.Return(ast.expr()):
-            yield node, "return None"
-    test = getattr(node, "test", None)
-    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(test, ast.Compare | ast.UnaryOp):
-        yield test, f"(not {_text(test)})"
-
-
-def _twin(op: ast.AST) -> ast.AST:
-    return getattr(ast, TWINS[type(op).__name__])()
-
-
-def _text(node: ast.AST) -> str:
-    return f"({ast.unparse(ast.fix_missing_locations(node))})"
 
 
 def stages(root: Path, path: str) -> list[list[str]]:
@@ -183,15 +92,18 @@ def _passes(root: Path, tests: list[str], limit: float, *, mutated: bool) -> boo
         finally:
             sys.stdout.flush()
             os._exit(code)
-    stop = time.monotonic() + limit
-    while time.monotonic() < stop:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) in (0, 5)  # 5: nothing to run, as in a file without doctests
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
+    stop, done = time.monotonic() + limit, 0
+    try:
+        while time.monotonic() < stop:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status) in (0, 5)  # 5: nothing to run, as in a file without doctests
+            time.sleep(0.02)
+        return False
+    finally:
+        if not done:  # out of time, or this process is being stopped
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def survives(root: Path, mutant: Mutant, depth: int, limit: float) -> bool:
@@ -256,6 +168,72 @@ def join(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return joined
 
 
+def draw(sample: int, seed: int, packages: Sequence[str]) -> list[Mutant]:
+    """A sample that the packages share equally, mixed, so that the time of the first foretells that of the rest."""
+    chosen = []
+    for place, package in enumerate(packages):
+        share = (sample + place) // len(packages)
+        chosen += random.Random(seed).sample(possible(package), share)
+    random.Random(seed).shuffle(chosen)
+    return chosen
+
+
+def survivors_of(record: dict[str, Any], packages: Sequence[str]) -> list[Mutant]:
+    """Mutants that a record lists as survivors, without those whose code has changed since."""
+    listed = {(each["file"], each["diff"]) for each in record["survivors"]}
+    everything = {(each.path, each.diff): each for package in packages for each in possible(package)}
+    return [everything[key] for key in sorted(listed & {*everything})]
+
+
+class Run:
+    """A record that grows by one mutant at a time, whole on disk after each.
+
+    Args:
+        out: where the record goes when it is complete; until then it is in a file beside it.
+        what: settings and commit; a file left by another run is not taken up.
+        record: what it starts from.
+    """
+
+    def __init__(self, out: Path, what: dict[str, Any], record: dict[str, Any]) -> None:
+        self.out, self.part, self.what = out, out.with_name(out.name + ".part"), what
+        self.state: dict[str, Any] = {"what": what, "record": record, "done": 0, "seconds": 0.0}
+        with suppress(OSError, ValueError, KeyError):
+            left = json.loads(self.part.read_text())
+            self.state = left if left["what"] == what else self.state
+        self.record, self.done = self.state["record"], self.state["done"]
+        self._began = time.monotonic() - self.state["seconds"]
+
+    def add(self, mutant: Mutant, survived: bool) -> None:
+        record = self.record
+        record["killed"] += not survived
+        record["sample"] += 1
+        if survived:
+            record["survivors"].append({"file": mutant.path, "line": mutant.line, "diff": mutant.diff})
+        record["share_killed"] = round(record["killed"] / (record["killed"] + len(record["survivors"])), 4)
+        self.done += 1
+        self.state |= {"done": self.done, "seconds": round(time.monotonic() - self._began, 1)}
+        _write(self.part, self.state)
+
+    def progress(self, total: int) -> str:
+        """How many are done, how many of them were noticed, and when the last one will be."""
+        left = self.state["seconds"] / self.done * (total - self.done)
+        end = datetime.now() + timedelta(seconds=left)
+        noticed = f"{100 * self.record['share_killed']:.1f} % noticed"
+        return f"{self.done}/{total}, {noticed}, about {left / 3600:.1f} h left, until {end:%a %H:%M}"
+
+    def close(self) -> None:
+        _write(self.out, self.record)
+        self.part.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all; mooring's own way of doing so is not to be imported here."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    beside.replace(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=300, help="how many mutants, shared equally by the packages")
@@ -263,56 +241,44 @@ def main() -> None:
     parser.add_argument("--packages", nargs="+", default=PACKAGES, help="of src/mooring")
     parser.add_argument("--stages", type=int, default=3, help="how many of a file's three groups of tests to run")
     parser.add_argument("--again", action="store_true", help="run the survivors of the record only, and update it")
-    parser.add_argument("--resume", action="store_true", help="go on where a stopped run of this code and seed was")
     parser.add_argument("--join", nargs="+", type=Path, help="records of single packages, run apart: make one of them")
     parser.add_argument("--out", type=Path, default=ROOT / "results/reliability/mutation.json")
     options = parser.parse_args()
     if options.join:
-        joined = join([json.loads(path.read_text()) for path in options.join])
-        options.out.write_text(json.dumps(joined, indent=1, ensure_ascii=False) + "\n")
+        _write(options.out, join([json.loads(path.read_text()) for path in options.join]))
         return
 
-    record = {"schema": 1, "kind": "mutation", "seed": options.seed, "sample": 0, "killed": 0, "share_killed": 1.0}
-    record |= {"git_commit": commit(), "equivalent": [], "survivors": []}
-    chosen = []
+    what = {name: getattr(options, name) for name in ("sample", "seed", "stages", "again")}
+    what |= {"packages": [*options.packages], "git_commit": commit()}
     if options.again:
         record = json.loads(options.out.read_text())
-        old = {(each["file"], each["diff"]) for each in record["survivors"]}
-        # A survivor whose code has changed since is no longer part of the sample.
-        everything = {(each.path, each.diff): each for package in options.packages for each in possible(package)}
-        chosen = [everything[key] for key in sorted(old & {*everything})]
+        chosen = survivors_of(record, options.packages)
         # Tests written for the survivors say little about other faults: the first count is the honest one.
         record.setdefault("killed_at_first", record["killed"])
-        record |= {"sample": record["sample"] - len(old), "survivors": []}
-    for place, package in enumerate([] if options.again else options.packages):
-        share = (options.sample + place) // len(options.packages)
-        chosen += random.Random(options.seed).sample(possible(package), share)
+        record |= {"sample": record["sample"] - len(record["survivors"]), "survivors": []}
+    else:
+        record = {"schema": 1, "kind": "mutation", "seed": options.seed, "sample": 0, "planned": options.sample}
+        record |= {"killed": 0, "share_killed": 1.0, "git_commit": commit(), "equivalent": [], "survivors": []}
+        chosen = draw(options.sample, options.seed, options.packages)
     reasons = {(each["file"], each["diff"]): each["reason"] for each in json.loads(EQUIVALENT.read_text())}
     tried = [mutant for mutant in chosen if (mutant.path, mutant.diff) not in reasons]
+    record["sample"] += len(chosen) - len(tried)
     for each in chosen:
         if reason := reasons.get((each.path, each.diff)):
             record["equivalent"].append({"file": each.path, "diff": each.diff, "reason": reason})
-    record |= {"planned": record.get("planned", options.sample)}
-    if options.resume:
-        before = json.loads(options.out.read_text())
-        for field in ("seed", "git_commit", "planned"):
-            if before.get(field, record[field]) != record[field]:
-                sys.exit(f"mutate: {options.out} has {field}={before[field]} but this is {record[field]}. Start anew.")
-        record |= before
-        tried = tried[before["killed"] + len(before["survivors"]) :]
-    else:
-        record["sample"] += len(chosen) - len(tried)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    for number, (mutant, survived) in enumerate(examine(tried, options.stages), 1):
-        print(f"{number}/{len(tried)} {'SURVIVED' if survived else 'killed'} {mutant.path}:{mutant.line}", flush=True)
-        record["killed"] += not survived
-        record["sample"] += 1
-        if survived:
-            print(mutant.diff, flush=True)
-            record["survivors"].append({"file": mutant.path, "line": mutant.line, "diff": mutant.diff})
-        record["share_killed"] = round(record["killed"] / (record["killed"] + len(record["survivors"])), 4)
-        options.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    print(f"{record['killed']} killed, {len(record['survivors'])} survived, {len(record['equivalent'])} equivalent")
+    run = Run(options.out, what, record)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as for Ctrl-C: the copy of the project is removed
+    for mutant, survived in examine(tried[run.done :], options.stages):
+        run.add(mutant, survived)
+        fate = (
+            f"SURVIVED {mutant.path}:{mutant.line}\n{mutant.diff}"
+            if survived
+            else f"killed {mutant.path}:{mutant.line}"
+        )
+        print(f"{run.progress(len(tried))}: {fate}", flush=True)
+    run.close()
+    counts = (run.record["killed"], len(run.record["survivors"]), len(run.record["equivalent"]))
+    print("{} killed, {} survived, {} equivalent".format(*counts))
 
 
 if __name__ == "__main__":
