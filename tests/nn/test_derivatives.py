@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from mooring import ops
 from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
-from support import TILE_SIZES, Ragged, assert_close, tile_sizes
+from support import TILE_SIZES, WAYS, Ragged, assert_close, tile_sizes
 
 CHANNELS = 6
 BATCH = Ragged((3, 0, 4), False, seed=5)
@@ -20,6 +21,7 @@ MODULES = {
     "aggregation": lambda: SlotAggregation(CHANNELS, 3, heads=2),
 }
 EVERY = pytest.mark.parametrize("name", list(MODULES))
+TILES = pytest.mark.parametrize("tile", WAYS, ids=str)
 
 
 def function(name: str):  # type: ignore[no-untyped-def]
@@ -114,6 +116,50 @@ def test_vmap_over_examples(name: str) -> None:
     call, many = function(name), torch.stack([features(), features() + 1.0])
     found = torch.func.vmap(call)(many)
     assert_close(found, torch.stack([call(one) for one in many]))
+
+
+@EVERY
+@TILES
+def test_batched_backward_is_the_backward_of_each(name: str, tile: tuple[int, int, int]) -> None:
+    call, x = function(name), features()
+    with tile_sizes(*tile):
+        expected = torch.autograd.functional.jacobian(call, x)
+        assert_close(torch.autograd.functional.jacobian(call, x, vectorize=True), expected)
+        leaf = x.requires_grad_()
+        out = call(leaf)
+        rows = torch.eye(out.numel(), dtype=out.dtype).view(-1, *out.shape)
+
+        def pulled(grad: Tensor) -> Tensor:
+            return torch.autograd.grad(out, leaf, grad, retain_graph=True)[0]
+
+        assert_close(torch.func.vmap(pulled)(rows).view_as(expected), expected)
+
+
+@EVERY
+@TILES
+def test_batched_second_derivatives(name: str, tile: tuple[int, int, int]) -> None:
+    call, x = function(name), features()
+
+    def loss(x: Tensor) -> Tensor:
+        return call(x).sin().sum()
+
+    with tile_sizes(*tile):
+        expected = torch.autograd.functional.hessian(loss, x)
+        assert_close(torch.autograd.functional.hessian(loss, x, vectorize=True), expected)
+
+
+@EVERY
+@TILES
+def test_a_backward_carries_the_tangent_of_what_it_is_given(name: str, tile: tuple[int, int, int]) -> None:
+    """A backward is linear, so that its tangent is the backward of the tangent."""
+    call, x = function(name), features().requires_grad_()
+    with tile_sizes(*tile), forward_ad.dual_level():
+        out = call(x)
+        grad, tangent = (torch.randn_like(out) for _ in range(2))
+        (found,) = torch.autograd.grad(out, x, forward_ad.make_dual(grad, tangent), retain_graph=True)
+        primal, moved = forward_ad.unpack_dual(found)
+        for actual, slope in ((primal, grad), (moved, tangent)):
+            assert_close(actual, *torch.autograd.grad(out, x, slope, retain_graph=True))
 
 
 @pytest.mark.parametrize("competition", [False, True], ids=["alone", "competing"])

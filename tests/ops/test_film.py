@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops.tiles import layout
-from support import assert_close, with_gradients
+from support import WAYS, assert_close, tile_sizes, with_gradients
 
 NODES, CHANNELS, HIDDEN = 11, 3, 5
 SHAPES = ((NODES, CHANNELS), (NODES, HIDDEN), (HIDDEN, CHANNELS), (HIDDEN,), (2 * CHANNELS, HIDDEN), (2 * CHANNELS,))
@@ -25,17 +24,20 @@ def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("tile", [2, NODES, 8192])
-def test_equals_the_formula(monkeypatch: pytest.MonkeyPatch, tile: int, dtype: torch.dtype) -> None:
-    monkeypatch.setattr(layout, "TILE", tile)
-    found, found_gradients = with_gradients(ops.film, *inputs(dtype))
+@pytest.mark.parametrize("tile", WAYS, ids=str)
+def test_equals_the_formula(tile: tuple[int, int, int], dtype: torch.dtype) -> None:
+    with tile_sizes(*tile):
+        found, found_gradients = with_gradients(ops.film, *inputs(dtype))
     expected, expected_gradients = with_gradients(written_out, *inputs())
     for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
         assert_close(one, other)
 
 
-def test_gradcheck() -> None:
-    assert torch.autograd.gradcheck(ops.film, [tensor.requires_grad_() for tensor in inputs()])
+@pytest.mark.parametrize("tile", WAYS, ids=str)
+def test_gradcheck(tile: tuple[int, int, int]) -> None:
+    leaves = [tensor.requires_grad_() for tensor in inputs()]
+    with tile_sizes(*tile):
+        assert torch.autograd.gradcheck(ops.film, leaves, fast_mode=True, check_batched_grad=True)
 
 
 def test_no_nodes() -> None:

@@ -85,7 +85,7 @@ def test_gradcheck(form: str, tile: tuple[int, int, int]) -> None:
         return state.content[keep], state.log_mass[keep]
 
     with tile_sizes(*tile):
-        assert torch.autograd.gradcheck(filled, (*inputs, weight), fast_mode=True)
+        assert torch.autograd.gradcheck(filled, (*inputs, weight), fast_mode=True, check_batched_grad=True)
 
 
 def test_without_index_all_nodes_are_one_graph() -> None:

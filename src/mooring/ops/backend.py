@@ -19,10 +19,10 @@ from functools import cache
 from typing import Literal, Protocol, cast, get_args
 
 import torch
-from torch import Tensor, nn
-from torch.autograd import forward_ad
+from torch import Tensor
 
 from mooring.ops import plain, tiles
+from mooring.ops.derivatives import is_transformed
 from mooring.ops.plan import Plan
 from mooring.ops.state import in_forward_mode
 from mooring.ops.switch import Switch
@@ -87,7 +87,7 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
             )
         return forced
     given = [tensor for tensor in tensors if tensor is not None]
-    if torch.compiler.is_exporting() or any(_is_transformed(tensor) for tensor in given):
+    if torch.compiler.is_exporting() or any(is_transformed(tensor) for tensor in given):
         return "plain"
     device = given[0].device.type
     if device == "cuda" and not torch.compiler.is_compiling() and _has_triton() and _suits_triton(given):
@@ -113,12 +113,3 @@ def _has_triton() -> bool:
 def _suits_triton(tensors: list[Tensor]) -> bool:
     """Float64 has no kernel; beyond this width registers spill."""
     return all(tensor.dtype != torch.float64 and tensor.size(-1) <= WIDEST for tensor in tensors)
-
-
-def _is_transformed(tensor: Tensor) -> bool:
-    """Whether PyTorch must see every step: no data behind the tensor, or a derivative that our backward lacks."""
-    if torch.compiler.is_compiling():
-        return in_forward_mode()
-    if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta or torch._C._are_functorch_transforms_active():
-        return True
-    return in_forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None

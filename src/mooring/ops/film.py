@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops import backend, plain
+from mooring.ops.derivatives import gradients, must_trace
 from mooring.ops.state import full_precision
 from mooring.ops.tiles import layout
 
@@ -110,8 +111,8 @@ class _Film(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         inputs = ctx.saved_tensors
         with full_precision(grads[0].device):
-            if torch.is_grad_enabled():
-                return tuple(plain.gradients(lambda *own: (plain.film(*own),), inputs, grads))
+            if must_trace(grads):
+                return tuple(gradients(lambda *own: (plain.film(*own),), inputs, grads))
             return _backward(grads[0], *inputs)
 
 

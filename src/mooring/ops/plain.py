@@ -11,8 +11,6 @@ either with a graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor
 
@@ -150,23 +148,6 @@ def film(
     hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, node_weight, node_bias) + context)
     gamma, beta = torch.nn.functional.linear(hidden, film_weight, film_bias).tanh().chunk(2, dim=-1)
     return torch.addcmul(x, gamma, x, value=0.5) + beta
-
-
-def gradients(
-    function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
-) -> list[Tensor | None]:
-    """Gradients that can be differentiated again: those of the same function as PyTorch sees it.
-
-    One input may depend on another: competition weighs nodes by their own keys, and a context was read by the nodes
-    that it modulates. The function is of aliases, at which its gradients end.
-    """
-    own = [None if one is None else one.view_as(one) for one in inputs]
-    wanted = [one for one in own if one is not None and one.requires_grad]
-    # A mass that depends on no score, as of a plain mean, is a constant.
-    pairs = [(output, grad) for output, grad in zip(function(*own), grads, strict=True) if output.requires_grad]
-    outputs, grads = [output for output, _ in pairs], [grad.view_as(output) for output, grad in pairs]
-    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
-    return [next(found) if one is not None and one.requires_grad else None for one in own]
 
 
 def is_padded(plan: Plan) -> bool:

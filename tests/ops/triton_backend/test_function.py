@@ -15,8 +15,8 @@ def test_ops_on_this_back_end_equal_the_oracle(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-@pytest.mark.parametrize("pool", ["mean", "sum", "max"])
-def test_a_plain_virtual_node_runs_on_this_back_end(pool: str) -> None:
-    """It pools all nodes alike, by keys of width zero."""
+@pytest.mark.parametrize("pool", ["mean", "sum", "max", "slots"])
+def test_a_virtual_node_runs_on_this_back_end_with_a_batched_backward(pool: str) -> None:
+    """A plain one pools all nodes alike, by keys of width zero."""
     said = run_script(ROOT / "tests/ops/triton_backend/pooling.py", pool)
     assert said.split() == ["0", "0"]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.checks import NOT_CAPTURABLE
+from mooring.ops.derivatives import gradients, must_trace
 from mooring.ops.plan import Plan
 from mooring.ops.state import full_precision, statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles
@@ -61,8 +62,8 @@ class _Write(torch.autograd.Function):
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
         with full_precision(content.device):
-            if torch.is_grad_enabled():
-                found = plain.gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
+            if must_trace(grads):
+                found = gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
             else:
                 found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout)
         return (*found, None, None)
@@ -90,10 +91,8 @@ class _Read(torch.autograd.Function):
         inputs, options = (query, key, value), (ctx.groups, ctx.residual)
         found: Sequence[Tensor | None]
         with full_precision(query.device):
-            if torch.is_grad_enabled():
-                found = plain.gradients(
-                    lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads
-                )
+            if must_trace(grads):
+                found = gradients(lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads)
             else:
                 found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
         return (*found, None, None, None, None)

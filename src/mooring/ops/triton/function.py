@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mooring.ops import plain
+from mooring.ops.derivatives import gradients, must_trace
 from mooring.ops.plan import Plan
 from mooring.ops.triton.launch import sort_graphs
 from mooring.ops.triton.read import read_backward, read_forward
@@ -68,8 +69,8 @@ class _Write(torch.autograd.Function):
         query, key, value, log_weight, where, content, log_mass = ctx.saved_tensors
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
-        if torch.is_grad_enabled():
-            found = plain.gradients(lambda q, k, v, w: _plain_write(q, k, v, w, where, ctx.plan), inputs, grads)
+        if must_trace(grads):
+            found = gradients(lambda q, k, v, w: _plain_write(q, k, v, w, where, ctx.plan), inputs, grads)
         else:
             ptr, order = ctx.places
             found = write_backward(grads[0], grads[1], query, key, value, ptr, order, log_weight, content, log_mass)
@@ -109,10 +110,8 @@ class _Read(torch.autograd.Function):
         query, key, value, where = ctx.saved_tensors
         inputs = (query, key, value)
         found: Sequence[Tensor | None]
-        if torch.is_grad_enabled():
-            found = plain.gradients(
-                lambda q, k, v: (plain.read(q, k, v, where, ctx.plan, **ctx.options),), inputs, grads
-            )
+        if must_trace(grads):
+            found = gradients(lambda q, k, v: (plain.read(q, k, v, where, ctx.plan, **ctx.options),), inputs, grads)
         else:
             found = read_backward(grads[0], *inputs, *ctx.places, **ctx.options)
         return (*found, None, None, None, None)
