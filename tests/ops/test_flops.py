@@ -45,6 +45,17 @@ def test_forward_and_backward_of_a_module(name: ops.backend.Backend) -> None:
         assert counted(out.backward) == pytest.approx(2 * forward + again, rel=0.05)
 
 
+def test_a_backward_forms_no_product_that_nobody_asked_for() -> None:
+    """With the update alone trainable: the context of FiLM, keys and values of the read, and nothing of the nodes."""
+    module, x = SlotVirtualNode(CHANNELS, SLOTS, HEADS), torch.randn(NODES, CHANNELS)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name.startswith("update"))
+    film, read = (3 + 2) * CHANNELS * HIDDEN, ROWS * (2 * CHANNELS + 2 * HIDDEN)
+    with ops.use_backend("tiles"):
+        out = module(x).sum()
+        assert counted(out.backward) == pytest.approx(2 * (NODES * (film + read) + 2 * arithmetic()[1]), rel=0.05)
+
+
 def nodes(*shape: int) -> Tensor:
     return torch.randn(NODES, *shape)
 
@@ -67,14 +78,20 @@ OPS: dict[str, Callable[[], list[Any]]] = {
 
 @pytest.mark.parametrize("name", OPS)
 def test_operators_of_a_traced_graph(name: str) -> None:
-    """The formula against the products that run inside, forward and backward."""
-    op = getattr(torch.ops.mooring, name.split(",")[0])
-    given = [one.requires_grad_() if isinstance(one, Tensor) else one for one in OPS[name]()]
+    """The formula against the products that run inside, forward and backward, for all inputs and for each alone."""
+    op, given = getattr(torch.ops.mooring, name.split(",")[0]), OPS[name]()
+    tensors = [one for one in given if isinstance(one, Tensor)]
 
     def both() -> None:
         found = op(*given)
         sum(one.sum() for one in (found if isinstance(found, tuple) else [found])).backward()
 
-    with OperationCounter() as inside:
-        both()
-    assert counted(both) == pytest.approx(2 * inside.multiply_adds, rel=0.05)
+    found = []
+    for trained in (tensors, *([one] for one in tensors)):
+        for one in tensors:
+            one.requires_grad_(any(one is other for other in trained))
+        with OperationCounter() as inside:
+            both()
+        assert counted(both) == pytest.approx(2 * inside.multiply_adds, rel=0.05)
+        found.append(inside.multiply_adds)
+    assert max(found[1:]) < found[0]

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import SlotState, reference
-from mooring.ops.tiles.function import write_op
 from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
 
 from cases import DIM, HEADS, SLOTS, VDIM, WEIGHTS, WRITE_FORMS, log_weight, write_inputs, writer  # isort: skip
@@ -130,15 +129,6 @@ def test_weights_of_one_graph_need_no_index() -> None:
     query, key, value = write_inputs(Ragged((11,), True, seed=4), "shared")
     weights = ops.write_weights(ops.write(query, key, value), query, key)
     assert_close(weights.sum(dim=0), torch.ones(SLOTS, HEADS).double())
-
-
-@pytest.mark.parametrize("valued", [True, False], ids=["values", "keys as values"])
-def test_a_traced_write_has_the_shapes_of_a_real_one(valued: bool) -> None:
-    """Distinct primes for every axis: groups of heads 2, rows 3, key width 5, nodes 7, value width 11."""
-    query, key = torch.randn(2, 3, 5), torch.randn(2, 7, 5).transpose(0, 1)
-    value = torch.randn(7, 2, 11) if valued else None
-    index = torch.tensor([0, 0, 1, 1, 1, 2, 2])
-    torch.library.opcheck(write_op, (query, key, value, None, index, 3), test_utils="test_faketensor")
 
 
 def test_weights_of_several_graphs_need_to_know_which() -> None:

@@ -45,3 +45,19 @@ def gradients(
     outputs, slopes = [out for out, _ in pairs], [grad.view_as(out) for out, grad in pairs]
     found = iter(torch.autograd.grad(outputs, wanted, slopes, create_graph=again, allow_unused=True))
     return [next(found) if one is not None and one.requires_grad else None for one in aliases]
+
+
+def or_nothing(grad: Tensor | None, like: Tensor) -> Tensor:
+    """Return an empty tensor in place of None: a registered op returns tensors only."""
+    return like.new_empty(0) if grad is None else grad
+
+
+def blank_gradients(inputs: Sequence[Tensor | None], needed: Sequence[bool], like: Tensor) -> list[Tensor]:
+    """Return the gradients of a traced op, of which nothing but the shapes is known."""
+    pairs = zip(inputs, needed, strict=True)
+    return [or_nothing(None if one is None or not need else torch.empty_like(one), like) for one, need in pairs]
+
+
+def only_needed(grads: Sequence[Tensor], needed: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    """Return None in place of the gradients that were not asked for."""
+    return tuple(grad if need else None for grad, need in zip(grads, needed, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops import backend, plain
-from mooring.ops.derivatives import gradients, must_trace
-from mooring.ops.state import full_precision
+from mooring.ops.derivatives import blank_gradients, gradients, must_trace, only_needed, or_nothing
+from mooring.ops.state import full_precision, statistics_dtype
 from mooring.ops.tiles import layout
 
-_gelu_backward = torch.ops.aten.gelu_backward
+_gelu_backward, _sigmoid_backward = torch.ops.aten.gelu_backward, torch.ops.aten.sigmoid_backward
 
 
 def film(
@@ -52,10 +52,10 @@ def film(
 def _modulation(
     x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The hidden layer before and after its activation, and ``[tanh gamma, tanh beta]``."""
+    """The hidden layer before and after its activation, and ``[gamma, beta]`` before their bounds."""
     before = torch.addmm(node_bias, x, node_weight.t()).add_(context)
     hidden = torch.nn.functional.gelu(before)
-    return before, hidden, torch.addmm(film_bias, hidden, film_weight.t()).tanh_()
+    return before, hidden, torch.addmm(film_bias, hidden, film_weight.t())
 
 
 def _tiles(x: Tensor) -> Iterator[slice]:
@@ -67,38 +67,56 @@ def _forward(
 ) -> Tensor:
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     for rows in _tiles(x):
-        gamma, beta = _modulation(x[rows], context[rows], node_weight, node_bias, film_weight, film_bias)[2].chunk(2, 1)
+        _, _, films = _modulation(x[rows], context[rows], node_weight, node_bias, film_weight, film_bias)
+        gamma, beta = films.tanh_().chunk(2, 1)
         torch.addcmul(beta, gamma, x[rows], value=0.5, out=out[rows]).add_(x[rows])
     return out
 
 
-def _backward(
-    grad: Tensor,
-    x: Tensor,
-    context: Tensor,
-    node_weight: Tensor,
-    node_bias: Tensor,
-    film_weight: Tensor,
-    film_bias: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
-    grad_context = torch.empty_like(context, memory_format=torch.contiguous_format)
-    grads = [torch.zeros_like(parameter) for parameter in (node_weight, node_bias, film_weight, film_bias)]
+def _backward(grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool]) -> list[Tensor | None]:
+    """Return the gradients of the inputs that are ``needed``, and None for the others."""
+    x, context, node_weight, node_bias, film_weight, film_bias = inputs
+    grad_x = torch.empty_like(x) if needed[0] else None
+    grad_context = torch.empty_like(context) if needed[1] else None
+    # In half precision each sum over tiles would round.
+    totals = [
+        torch.zeros_like(one, dtype=statistics_dtype(one.dtype)) if need else None
+        for one, need in zip(inputs[2:], needed[2:], strict=True)
+    ]
     for rows in _tiles(x):
         node, grad_out = x[rows], grad[rows]
-        before, hidden, bounded = _modulation(node, context[rows], node_weight, node_bias, film_weight, film_bias)
-        gamma = bounded[:, : x.size(1)]
-        torch.addcmul(grad_out, grad_out, gamma, value=0.5, out=grad_x[rows])
-        # d tanh = 1 - tanh^2, times what gamma and beta are multiplied by in the output.
-        grad_film = torch.cat([(grad_out * node).mul_(0.5), grad_out], dim=1).mul_(bounded.square_().neg_().add_(1.0))
+        before, hidden, films = _modulation(node, context[rows], node_weight, node_bias, film_weight, film_bias)
+        # tanh z = 2 s - 1 and d tanh z = 4 s (1 - s) with s = sigmoid(2 z): on a CPU an eighth of the time of a tanh.
+        bounds = films.mul_(2.0).sigmoid_()
+        if grad_x is not None:
+            gamma = (2.0 * bounds[:, : x.size(1)]).sub_(1.0)
+            torch.addcmul(grad_out, grad_out, gamma, value=0.5, out=grad_x[rows])
+        grad_film = _sigmoid_backward(torch.cat([(grad_out * node).mul_(2.0), grad_out * 4.0], dim=1), bounds)
+        _add(totals[2], grad_film, hidden)
+        _add(totals[3], grad_film)
+        if not any(needed[:4]):
+            continue
         grad_hidden = _gelu_backward(grad_film @ film_weight, before)
-        grad_context[rows] = grad_hidden
-        grad_x[rows].addmm_(grad_hidden, node_weight)
-        grads[0].addmm_(grad_hidden.t(), node)
-        grads[1] += grad_hidden.sum(dim=0)
-        grads[2].addmm_(grad_film.t(), hidden)
-        grads[3] += grad_film.sum(dim=0)
-    return grad_x, grad_context, grads[0], grads[1], grads[2], grads[3]
+        if grad_x is not None:
+            grad_x[rows].addmm_(grad_hidden, node_weight)
+        if grad_context is not None:
+            grad_context[rows] = grad_hidden
+        _add(totals[0], grad_hidden, node)
+        _add(totals[1], grad_hidden)
+    sums = [None if total is None else total.to(one.dtype) for total, one in zip(totals, inputs[2:], strict=True)]
+    return [grad_x, grad_context, *sums]
+
+
+def _add(total: Tensor | None, grad: Tensor, rows: Tensor | None = None) -> None:
+    """Add a tile's part of the gradient of a weight, or of a bias without ``rows``, if that is needed."""
+    if total is None:
+        return
+    if rows is None:
+        total += grad.sum(dim=0, dtype=total.dtype)
+    elif total.dtype == rows.dtype:
+        total.addmm_(grad.t(), rows)
+    else:
+        total += grad.t() @ rows
 
 
 class _Film(torch.autograd.Function):
@@ -113,11 +131,10 @@ class _Film(torch.autograd.Function):
         with full_precision(grads[0].device):
             if must_trace(grads):
                 return tuple(gradients(lambda *own: (plain.film(*own),), inputs, grads))
-            return _backward(grads[0], *inputs)
+            return tuple(_backward(grads[0], inputs, ctx.needs_input_grad))
 
 
 film_op = torch.library.custom_op("mooring::film", _forward, mutates_args=())
-film_backward_op = torch.library.custom_op("mooring::film_backward", _backward, mutates_args=())
 
 
 @film_op.register_fake
@@ -125,18 +142,25 @@ def _(x: Tensor, *others: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
+@torch.library.custom_op("mooring::film_backward", mutates_args=())
+def film_backward_op(grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool]) -> list[Tensor]:
+    return [or_nothing(one, grad) for one in _backward(grad, inputs, needed)]
+
+
 @film_backward_op.register_fake
-def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs)
+def _(grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool]) -> list[Tensor]:
+    return blank_gradients(inputs, needed, grad)
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    needed = list(ctx.needs_input_grad[:6])
     with full_precision(grad.device):
-        return film_backward_op(grad, *ctx.saved_tensors)
+        grads = film_backward_op(grad, list(ctx.saved_tensors), needed)
+    return only_needed(grads, needed)
 
 
 film_op.register_autograd(_gradients, setup_context=_save)

@@ -20,41 +20,46 @@ def _attention(nodes: int, rows: int, dim: int, width: int) -> int:
     return 2 * nodes * rows * (dim + width)
 
 
-def _attention_backward(nodes: int, rows: int, dim: int, width: int) -> int:
-    """Scores once more, the gradients of the weights, and one product for each of query, key and value."""
-    return 2 * nodes * rows * (3 * dim + 2 * width)
-
-
 def write(query: Shape, key: Shape, value: Shape | None, *_: Any, **__: Any) -> int:
     return _attention(key[0], query[-3] * query[-2], key[-1], (value or key)[-1])
 
 
-def write_backward(_: Shape, __: Shape, query: Shape, key: Shape, value: Shape | None, *___: Any, **____: Any) -> int:
-    return _attention_backward(key[0], query[-3] * query[-2], key[-1], (value or key)[-1])
+def write_backward(_: Shape, __: Shape, query: Shape, key: Shape, value: Shape | None, *rest: Any, **___: Any) -> int:
+    """Scores once more, the gradients of the weights, and one product for each gradient that is needed."""
+    of_query, of_key, of_value, of_weight = rest[-1]
+    dim, width = key[-1], (value or key)[-1]
+    each = dim * (1 + of_query + of_key) + width * (of_query or of_key or of_weight)
+    each += width * (of_key if value is None else of_value)
+    return 2 * key[0] * query[-3] * query[-2] * each
 
 
 def read(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
     return _attention(query[0], key[1] * key[2], key[-1], value[-1])
 
 
-def read_backward(_: Shape, query: Shape, key: Shape, value: Shape, *__: Any, **___: Any) -> int:
-    return _attention_backward(query[0], key[1] * key[2], key[-1], value[-1])
+def read_backward(_: Shape, query: Shape, key: Shape, value: Shape, *rest: Any, **__: Any) -> int:
+    """As of the write."""
+    of_query, of_key, of_value = rest[-1]
+    each = key[-1] * (1 + of_query + of_key) + value[-1] * ((of_query or of_key) + of_value)
+    return 2 * query[0] * key[1] * key[2] * each
 
 
 def film(x: Shape, context: Shape, *_: Any, **__: Any) -> int:
     return 2 * x[0] * 3 * x[1] * context[1]
 
 
-def film_backward(_: Shape, x: Shape, context: Shape, *__: Any, **___: Any) -> int:
-    return 3 * film(x, context)
+def film_backward(_: Shape, inputs: Sequence[Shape], needed: Sequence[bool], **__: Any) -> int:
+    """The modulation once more, the gradients of the hidden layer, and one product for each gradient that is needed."""
+    (nodes, channels), (*_, hidden) = inputs[:2]
+    return 2 * nodes * channels * hidden * (3 + 2 * any(needed[:4]) + needed[0] + needed[2] + 2 * needed[4])
 
 
 def map_heads(x: Shape, weight: Shape, *_: Any, **__: Any) -> int:
     return 2 * prod(x) * weight[1]
 
 
-def map_heads_backward(_: Shape, x: Shape, weight: Shape, *__: Any, **___: Any) -> int:
-    return 2 * map_heads(x, weight)
+def map_heads_backward(_: Shape, x: Shape, weight: Shape, needed: Sequence[bool], **__: Any) -> int:
+    return sum(needed) * map_heads(x, weight)
 
 
 def register() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mooring.ops.derivatives import blank_gradients, only_needed, or_nothing
 from mooring.ops.state import full_precision, in_forward_mode
 
 # PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was
@@ -58,28 +60,32 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("mooring::map_heads_backward", mutates_args=())
-def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> tuple[Tensor, Tensor]:
     rows, grads = _rows(x), _rows(grad)
-    grad_x = torch.empty_like(rows)
-    grad_weight = torch.empty_like(weight, memory_format=torch.contiguous_format)
+    grad_x = torch.empty_like(rows) if needed[0] else None
+    grad_weight = torch.empty_like(weight) if needed[1] else None
     for head in range(weight.size(0)):
-        torch.mm(grads[:, head], weight[head], out=grad_x[:, head])
-        torch.mm(grads[:, head].t(), rows[:, head], out=grad_weight[head])
-    return grad_x.view(x.shape), grad_weight
+        if grad_x is not None:
+            torch.mm(grads[:, head], weight[head], out=grad_x[:, head])
+        if grad_weight is not None:
+            torch.mm(grads[:, head].t(), rows[:, head], out=grad_weight[head])
+    return or_nothing(None if grad_x is None else grad_x.view(x.shape), x), or_nothing(grad_weight, x)
 
 
 @map_heads_backward_op.register_fake
-def _(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), weight.new_empty(weight.shape)
+def _(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> list[Tensor]:
+    return blank_gradients((x.contiguous(), weight), needed, x)
 
 
 def _setup(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    needed = list(ctx.needs_input_grad[:2])
     with full_precision(grad.device):
-        return map_heads_backward_op(grad, *ctx.saved_tensors)
+        grads = map_heads_backward_op(grad, *ctx.saved_tensors, needed)
+    return only_needed(grads, needed)
 
 
 map_heads_op.register_autograd(_backward, setup_context=_setup)

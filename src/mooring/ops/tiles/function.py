@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.checks import NOT_CAPTURABLE
-from mooring.ops.derivatives import gradients, must_trace
+from mooring.ops.derivatives import blank_gradients, gradients, must_trace, only_needed, or_nothing
 from mooring.ops.plan import Plan
 from mooring.ops.state import full_precision, statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles
@@ -65,7 +65,8 @@ class _Write(torch.autograd.Function):
             if must_trace(grads):
                 found = gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
             else:
-                found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout)
+                needed = ctx.needs_input_grad[:4]
+                found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout, needed)
         return (*found, None, None)
 
 
@@ -94,7 +95,7 @@ class _Read(torch.autograd.Function):
             if must_trace(grads):
                 found = gradients(lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads)
             else:
-                found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options)
+                found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options, ctx.needs_input_grad[:3])
         return (*found, None, None, None, None)
 
 
@@ -164,12 +165,13 @@ def write_backward_op(
     content: Tensor,
     tops: Tensor,
     rests: Tensor,
+    needed: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     layout = _layout(key.size(0), content.size(0), ids, log_weight, key)
-    found = write_tiles.backward(
-        grad_content, grad_log_mass, query, key, value, log_weight, content, tops, rests, layout
+    grads = write_tiles.backward(
+        grad_content, grad_log_mass, query, key, value, log_weight, content, tops, rests, layout, needed
     )
-    return found[0], found[1], _or_nothing(found[2], key), _or_nothing(found[3], key)
+    return or_nothing(grads[0], key), or_nothing(grads[1], key), or_nothing(grads[2], key), or_nothing(grads[3], key)
 
 
 @write_backward_op.register_fake
@@ -184,14 +186,9 @@ def _(
     content: Tensor,
     tops: Tensor,
     rests: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    blank = [None if one is None else torch.empty_like(one) for one in (value, log_weight)]
-    return torch.empty_like(query), torch.empty_like(key), _or_nothing(blank[0], key), _or_nothing(blank[1], key)
-
-
-def _or_nothing(grad: Tensor | None, like: Tensor) -> Tensor:
-    """A registered op returns tensors only."""
-    return like.new_empty(0) if grad is None else grad
+    needed: Sequence[bool],
+) -> list[Tensor]:
+    return blank_gradients((query, key, value, log_weight), needed, key)
 
 
 @torch.library.custom_op("mooring::read", mutates_args=(), tags=NOT_CAPTURABLE)
@@ -206,17 +203,32 @@ def _(query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int
 
 @torch.library.custom_op("mooring::read_backward", mutates_args=(), tags=NOT_CAPTURABLE)
 def read_backward_op(
-    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool
+    grad_context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ids: Tensor | None,
+    groups: int,
+    residual: bool,
+    needed: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     layout = _layout(len(query), len(value), ids, None, query)
-    return read_tiles.backward(grad_context, query, key, value, layout, groups, residual)
+    grads = read_tiles.backward(grad_context, query, key, value, layout, groups, residual, needed)
+    return or_nothing(grads[0], key), or_nothing(grads[1], key), or_nothing(grads[2], key)
 
 
 @read_backward_op.register_fake
 def _(
-    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, ids: Tensor | None, groups: int, residual: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+    grad_context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ids: Tensor | None,
+    groups: int,
+    residual: bool,
+    needed: Sequence[bool],
+) -> list[Tensor]:
+    return blank_gradients((query, key, value), needed, key)
 
 
 def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -226,12 +238,10 @@ def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -
 
 def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
+    needed = list(ctx.needs_input_grad[:4])
     with full_precision(saved[1].device):
-        grad_query, grad_key, grad_value, grad_log_weight = write_backward_op(*grads[:2], *saved)
-    none = [
-        None if given is None else grad for given, grad in zip(saved[2:4], (grad_value, grad_log_weight), strict=True)
-    ]
-    return grad_query, grad_key, *none, None, None
+        found = write_backward_op(*grads[:2], *saved, needed)
+    return *only_needed(found, needed), None, None
 
 
 def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -240,9 +250,10 @@ def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _read_gradients(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors
+    needed = list(ctx.needs_input_grad[:3])
     with full_precision(grad_context.device):
-        return (*read_backward_op(grad_context, *saved, ctx.groups, ctx.residual), None, None, None)
+        found = read_backward_op(grad_context, *ctx.saved_tensors, ctx.groups, ctx.residual, needed)
+    return *only_needed(found, needed), None, None, None
 
 
 write_op.register_autograd(_write_gradients, setup_context=_save_write)

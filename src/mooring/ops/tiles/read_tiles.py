@@ -10,6 +10,7 @@ context ``[nodes, parts, width]``. Nodes that do not take part read nothing and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -50,28 +51,47 @@ def forward(query: Tensor, key: Tensor, value: Tensor, layout: Layout, groups: i
 
 
 def backward(
-    grad_context: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout, groups: int, residual: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value."""
+    grad_context: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    layout: Layout,
+    groups: int,
+    residual: bool,
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Return the gradients of query, key and value, those that are ``needed``."""
     dtype = grad_context.dtype
     keys, values = key.to(dtype), value.to(dtype)
-    grad_query = layout.blank_like(query, grad_context if residual else None)
-    grad_keys, grad_values = torch.zeros_like(keys), torch.zeros_like(values)
+    grad_query = layout.blank_like(query, grad_context if residual else None) if needed[0] else None
+    grad_keys, grad_values = (
+        torch.zeros_like(one) if need else None for one, need in zip((keys, values), needed[1:], strict=True)
+    )
     for tile in layout.tiles:
         # Padding repeats a node, whose gradient must count once.
         queries, grads = take(query, tile), tile.hide_padding_(take(grad_context, tile), 0.0)
         tile_keys = _of_tile(keys, tile)
         weights = _weights(queries, tile_keys, groups, tile)
-        tile.add_graphs(tile.collect(weights, grads).transpose(0, 1), grad_values)
+        if grad_values is not None:
+            tile.add_graphs(tile.collect(weights, grads).transpose(0, 1), grad_values)
+        if grad_query is None and grad_keys is None:
+            continue
         grad_weights = tile.spread(grads, _of_tile(values, tile).transpose(2, 3))
         grad_scores = softmax_over_slots_backward(grad_weights, weights, groups)
-        plus, out = grads if residual else None, tile.window(grad_query, dtype)
-        if keys.size(0) == 1:
-            product = torch.bmm if plus is None else partial(torch.baddbmm, plus)
-            grad_queries = product(grad_scores, keys[0], out=out)
+        if grad_keys is not None and keys.size(0) == 1:
             grad_keys[0].baddbmm_(grad_scores.transpose(1, 2), queries)
-        else:
-            grad_queries = tile.spread(grad_scores, tile_keys, plus, out)
+        elif grad_keys is not None:
             tile.add_graphs(tile.collect(grad_scores, queries).transpose(0, 1), grad_keys)
-        store(grad_queries, grad_query, tile)
-    return grad_query, grad_keys.to(key.dtype), grad_values.to(value.dtype)
+        if grad_query is not None:
+            plus, out = grads if residual else None, tile.window(grad_query, dtype)
+            if keys.size(0) == 1:
+                product = torch.bmm if plus is None else partial(torch.baddbmm, plus)
+                grad_queries = product(grad_scores, keys[0], out=out)
+            else:
+                grad_queries = tile.spread(grad_scores, tile_keys, plus, out)
+            store(grad_queries, grad_query, tile)
+    return (
+        grad_query,
+        None if grad_keys is None else grad_keys.to(key.dtype),
+        None if grad_values is None else grad_values.to(value.dtype),
+    )

@@ -12,6 +12,7 @@ Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -139,14 +140,16 @@ def backward(
     tops: Tensor,
     rests: Tensor,
     layout: Layout,
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients of query, key, value and log_weight."""
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Return the gradients of query, key, value and log_weight, those that are ``needed``."""
     dtype = content.dtype
     queries = query.to(dtype)
-    grad_query = torch.zeros_like(queries)
-    grad_key = layout.blank_like(key)
-    grad_value = None if value is None else layout.blank_like(value)
-    grad_log_weight = None if log_weight is None else layout.blank_like(log_weight)
+    grad_query = torch.zeros_like(queries) if needed[0] else None
+    grad_key, grad_value, grad_log_weight = (
+        layout.blank_like(one) if one is not None and need else None
+        for one, need in zip((key, value, log_weight), needed[1:], strict=True)
+    )
     # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
     offset = (grad_content * content).sum(dim=-1) - grad_log_mass
     rests = nothing_as_zero(rests)
@@ -160,22 +163,27 @@ def backward(
         for origin in origins:
             scores = tile.subtract_(scores, _of_tile(origin, tile))
         weights = scores.exp_()
+        if grad_value is not None:
+            store(tile.spread(weights, grad_totals, out=tile.window(grad_value, dtype)), grad_value, tile)
+        if not (needed[0] or needed[1] or needed[3]):
+            continue
         grad_scores = tile.spread(values, grad_totals.transpose(2, 3))
         grad_scores = tile.subtract_(grad_scores, _of_tile(offset, tile)).mul_(weights)
         of_keys = _of_keys(grad_scores, key.size(1))
-        window = tile.window(grad_key, dtype)
-        if query.dim() == 3:
-            grad_keys = torch.bmm(of_keys, queries, out=window)
+        if grad_query is not None and query.dim() == 3:
             grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
-        else:
-            grad_keys = tile.spread(of_keys, tile.of_graphs(queries).transpose(0, 1), out=window)
+        elif grad_query is not None:
             tile.add_graphs(tile.collect(of_keys, keys).transpose(0, 1), grad_query)
-        if grad_value is None:
-            tile.spread(weights, grad_totals, plus=grad_keys, out=grad_keys)
-        else:
-            store(tile.spread(weights, grad_totals, out=tile.window(grad_value, dtype)), grad_value, tile)
-        store(grad_keys, grad_key, tile)
+        if grad_key is not None:
+            window = tile.window(grad_key, dtype)
+            if query.dim() == 3:
+                grad_keys = torch.bmm(of_keys, queries, out=window)
+            else:
+                grad_keys = tile.spread(of_keys, tile.of_graphs(queries).transpose(0, 1), out=window)
+            if value is None:
+                tile.spread(weights, grad_totals, plus=grad_keys, out=grad_keys)
+            store(grad_keys, grad_key, tile)
         if grad_log_weight is not None:
             shape = grad_log_weight.size(1), grad_scores.size(1), grad_log_weight.size(2)
             tile.put(grad_scores.sum_to_size(shape).transpose(0, 1).to(grad_log_weight.dtype), grad_log_weight)
-    return grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight
+    return None if grad_query is None else grad_query.to(query.dtype), grad_key, grad_value, grad_log_weight
