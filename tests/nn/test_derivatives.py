@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from mooring import ops
 from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
-from support import TILE_SIZES, WAYS, Ragged, assert_close, tile_sizes
+from support import TILE_SIZES, WAYS, Ragged, assert_close, assert_finite, tile_sizes
 
 CHANNELS = 6
 BATCH = Ragged((3, 0, 4), False, seed=5)
@@ -41,6 +41,31 @@ def test_forward_mode_is_the_difference_quotient(name: str) -> None:
     quotient = (call(x + step * tangent) - call(x - step * tangent)) / (2 * step)
     assert float(quotient.detach().abs().max()) > 1e-2
     torch.testing.assert_close(found, quotient, rtol=0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [{}, {"split": False}, {"anchored": False}, {"competition": True}], ids=str)
+@pytest.mark.parametrize("num_graphs", [None, 3])
+def test_a_batch_without_nodes_has_finite_derivatives_in_every_parameter(
+    options: dict[str, bool], num_graphs: int | None
+) -> None:
+    module = SlotVirtualNode(CHANNELS, 3, heads=2, integrate="global_film", **options).double()
+    x, batch = torch.zeros(0, CHANNELS, dtype=torch.float64), torch.zeros(0, dtype=torch.long)
+    call = {"batch": None if num_graphs is None else batch, "num_graphs": num_graphs, "return_state": True}
+    parameters = {name: parameter.detach() for name, parameter in module.named_parameters()}
+
+    def inside(parameters: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        out, memory = torch.func.functional_call(module, parameters, (x,), call)
+        return out, *memory.state, memory.slots
+
+    def loss(parameters: dict[str, Tensor]) -> Tensor:
+        content, log_mass, slots = inside(parameters)[1:]
+        return content.sum() + log_mass.exp().sum() + slots.square().sum()
+
+    _, tangents = torch.func.jvp(inside, (parameters,), (parameters,))
+    _, hessian_product = torch.func.jvp(torch.func.grad(loss), (parameters,), (parameters,))
+    assert_finite(*tangents, *hessian_product.values())
+    many = {name: torch.stack([parameter, 2 * parameter]) for name, parameter in parameters.items()}
+    assert_close(torch.func.vmap(inside)(many)[3][0], inside(parameters)[3])
 
 
 @EVERY

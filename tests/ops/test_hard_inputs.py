@@ -43,6 +43,27 @@ def test_zero_nodes_without_index_are_one_empty_graph() -> None:
     assert ops.read(*read_inputs(batch, "own heads")).shape == (0, HEADS, VDIM)
 
 
+@pytest.mark.parametrize("num_graphs", [None, 1, 3])
+@pytest.mark.parametrize("form", ["shared", "own heads"])
+def test_zero_nodes_have_zero_tangents_and_second_derivatives(form: str, num_graphs: int | None) -> None:
+    batch = Ragged((0,), True, seed=1)
+    query, key, value = write_inputs(batch, form)
+    index = None if num_graphs is None else batch.index()
+
+    def write(query: Tensor) -> tuple[Tensor, Tensor]:
+        return tuple(ops.write(query, key, value, index, num_graphs=num_graphs))
+
+    def mass(query: Tensor) -> Tensor:
+        content, log_mass = write(query)
+        return content.sum() + log_mass.exp().sum()
+
+    for tangent in torch.func.jvp(write, (query,), (query,))[1]:
+        assert not bool(tangent.any())
+    for mapped, state in zip(torch.func.vmap(write)(query.expand(2, *query.shape)), write(query), strict=True):
+        assert torch.equal(mapped, state.expand(2, *state.shape))
+    assert not bool(torch.func.hessian(mass)(query).any())
+
+
 def test_empty_graphs_in_the_middle() -> None:
     batch = Ragged((3, 0, 0, 5, 0), True, seed=1)
     inputs = leaves(*write_inputs(batch, "own heads"))

@@ -72,7 +72,10 @@ def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
 
     Of a graph without nodes a softmax would be NaN, and so would the gradient of a logsumexp.
     """
-    if not may_be_empty or not logits.size(1):
+    if not logits.size(1):
+        # A sum and not a logsumexp, whose tangent over no rows is NaN.
+        return logits, logits.sum(dim=1) + float("-inf")
+    if not may_be_empty:
         return logits.softmax(dim=1), logits.logsumexp(dim=1)
     top = logits.detach().amax(dim=1, keepdim=True)
     empty = top.isneginf()
