@@ -56,6 +56,17 @@ def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool, compet
     assert_close(memory.read_weights, inside.read_weights)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_log_weights_of_another_precision_give_the_same_inside(dtype: torch.dtype) -> None:
+    module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2)
+    x, index = batch()
+    x, weight = {name: one.float() for name, one in x.items()}, USERS.randn(USERS.num_nodes, dtype=dtype)
+    _, memory = module(x, index, log_weight={"user": weight}, return_state=True)
+    _, expected = module(x, index, log_weight={"user": weight.float()}, return_state=True)
+    assert memory.write_weights.dtype == torch.float32
+    assert_close(memory.write_weights, expected.write_weights)
+
+
 def test_a_type_is_told_by_its_plan() -> None:
     module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
     x, index = batch()

@@ -72,11 +72,14 @@ def test_weights_of_a_masked_node_with_a_huge_score_are_zero() -> None:
     assert_finite(x.grad)
 
 
-def test_weights_with_multiplicities_still_sum_to_one() -> None:
-    x, weight = torch.randn(5, CHANNELS), torch.randn(5)
-    _, memory = slots()(x, sources=torch.arange(5) > 1, log_weight=weight, return_state=True)
-    assert memory.write_weights is not None
-    assert_close(memory.write_weights.sum(dim=0), torch.ones(SLOTS, HEADS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("graphs", [1, 2])
+def test_weights_with_multiplicities_of_any_precision_still_sum_to_one(graphs: int, dtype: torch.dtype) -> None:
+    x, weight, batch = torch.randn(5, CHANNELS), torch.randn(5).to(dtype), torch.arange(5) % graphs
+    out, memory = slots()(x, batch, sources=torch.arange(5) > 1, log_weight=weight, return_state=True)
+    assert out.dtype == memory.write_weights.dtype == torch.float32
+    total = torch.zeros(graphs, SLOTS, HEADS).index_add(0, batch, memory.write_weights)
+    assert_close(total, torch.ones(graphs, SLOTS, HEADS))
 
 
 def test_slots_start_different_and_stay_so() -> None:

@@ -116,7 +116,7 @@ def write_weights(
         else:
             scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
     if bias is not None:
-        scores = scores + bias
+        scores = scores + bias.to(dtype)
     log_mass = nothing_as_zero(state.log_mass)
     weights = (scores - (log_mass if ids is None else log_mass.index_select(0, ids))).exp()
     if not alone:
