@@ -12,7 +12,7 @@ from torch import nn
 
 from mooring import ops
 from mooring.nn import SlotConv, SlotVirtualNode
-from mooring.ops.plan import Grid
+from mooring.ops.grid import Grid
 from mooring.ops.tiles.layout import Layout
 from support import Ragged, assert_close
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring.ops.checks import check_count, checks_values, readable
-from mooring.ops.plan import lasting
+from mooring.ops.modes import lasting
 
 #: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
 #: radical electrons, hybridisation, aromatic, in a ring.

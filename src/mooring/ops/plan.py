@@ -11,6 +11,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mooring.ops import checks
+from mooring.ops.grid import Grid
+from mooring.ops.modes import is_transformed, untransformed
 
 Kept = TypeVar("Kept")
 
@@ -21,14 +23,6 @@ else:
     def kept(compute):
         """A property that a plan computes once. Python's own takes a lock, which a traced graph cannot."""
         return property(lambda plan: plan.keep(compute.__name__, lambda: compute(plan)), doc=compute.__doc__)
-
-
-def lasting(make: Callable[[], Kept]) -> Kept:
-    """What ``make`` returns, for training too: in inference mode tensors are made that no gradient may pass."""
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
-        return make()
-    with torch.inference_mode(False):
-        return make()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,9 +47,15 @@ class Plan:
     _kept: dict[str, Any] = field(default_factory=dict, init=False)
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """What ``make`` returned when it was first called under this name."""
+        """Return what ``make`` returned when it was first called under this name.
+
+        What follows from graph ids is computed outside ``torch.func`` and tracing modes, whose tensors must not outlive
+        them. What is made inside of ids that are traced too, or of a number of nodes alone, is not kept.
+        """
         if name not in self._kept:
-            self._kept[name] = lasting(make)
+            if is_transformed() and (self.batch is None or not self.is_concrete):
+                return make()
+            self._kept[name] = untransformed(make)
         return self._kept[name]
 
     @kept
@@ -130,7 +130,9 @@ class Plan:
     @property
     def is_concrete(self) -> bool:
         """Whether its numbers may be read: not in a traced graph, and not without data behind it."""
-        return not torch.compiler.is_compiling() and type(self.index) is Tensor and not self.index.is_meta
+        if torch.compiler.is_compiling():
+            return False
+        return self.batch is None or (type(self.batch) is Tensor and checks.readable(self.batch))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_nodes} nodes, {self.num_graphs} graphs, {self.device})"
@@ -153,61 +155,6 @@ class Occupied(NamedTuple):
         """Rows of these graphs -> rows of all graphs."""
         rows = torch.full((self.num_graphs,), self.ids.numel(), device=self.ids.device)
         return tensor.index_select(0, rows.index_copy_(0, self.ids, torch.arange(self.ids.numel(), device=rows.device)))
-
-
-class Grid(NamedTuple):
-    """A batch as ``[graphs, largest]``, short graphs padded.
-
-    Args:
-        graphs, length: its shape.
-        places: the place of each node; None for one graph, which is its own grid.
-        constants: what the padding holds, made once for each dtype.
-    """
-
-    graphs: int
-    length: int
-    places: Tensor | None
-    constants: dict[tuple[str, torch.dtype], Tensor]
-
-    @classmethod
-    def of(cls, plan: Plan) -> Grid:
-        if plan.batch is None:
-            return cls(1, plan.num_nodes, None, {})
-        rank = torch.arange(plan.num_nodes, device=plan.device)
-        if plan.order is not None:
-            rank = torch.empty_like(rank).index_copy_(0, plan.order, rank)
-        skipped = torch.arange(plan.num_graphs, device=plan.device) * plan.largest - plan.offsets[:-1]
-        return cls(plan.num_graphs, plan.largest, rank + skipped.index_select(0, plan.batch), {})
-
-    def fill(self, tensor: Tensor, value: float = 0.0) -> Tensor:
-        """``[nodes, ...]`` -> ``[graphs, largest, ...]`` with ``value`` in the padding."""
-        if self.places is None:
-            return tensor.unsqueeze(0)
-        # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
-        name = str(value), tensor.dtype
-        if name not in self.constants:
-            self.constants[name] = lasting(lambda: torch.full((), value, dtype=tensor.dtype, device=tensor.device))
-        # An expanded number is copied once; a full tensor would be written and then copied.
-        blank = self.constants[name].expand(self.graphs * self.length, *tensor.shape[1:])
-        return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
-
-    def pick(self, blocks: Tensor) -> Tensor:
-        """``[graphs, largest, ...]`` -> ``[nodes, ...]``."""
-        return blocks.squeeze(0) if self.places is None else blocks.flatten(0, 1).index_select(0, self.places)
-
-    def absent(self, like: Tensor) -> Tensor:
-        """``[graphs * largest, 1]``, zero in the place of a node and ``-inf`` in the padding."""
-        if self.places is None:
-            return like.new_zeros(1)
-        if ("absent", like.dtype) not in self.constants:
-            places, rows = self.places, self.graphs * self.length
-            # Not like.new_full: under vmap that would be a tensor of the map, and it is kept beyond it.
-            self.constants["absent", like.dtype] = lasting(
-                lambda: torch.full((rows, 1), float("-inf"), dtype=like.dtype, device=like.device).index_fill_(
-                    0, places, 0.0
-                )
-            )
-        return self.constants["absent", like.dtype]
 
 
 def plan(
@@ -267,10 +214,10 @@ def make_plan(
     batch = getattr(batch, "as_tensor", lambda: batch)()
     if ptr is not None:
         num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, count_name)
-        count, ptr = ptr.numel() - 1, ptr.long()
-        if batch is None:
-            batch = torch.arange(count, device=ptr.device).repeat_interleave(ptr.diff(), output_size=num_nodes)
-        return Plan(num_nodes, count, _own(batch.long()), _own(ptr), ptr.device)
+        count = ptr.numel() - 1
+        ptr = _copy(ptr)
+        batch = _ids(ptr, num_nodes) if batch is None else _copy(batch)
+        return Plan(num_nodes, count, batch, ptr, ptr.device)
     if batch is None:
         if num_nodes is None:
             raise ValueError(f"{who}: got neither {name} nor ptr. Pass one of them, or num_nodes for a single graph.")
@@ -279,7 +226,7 @@ def make_plan(
     checks.check_tensor(who, name, batch)
     num_nodes = batch.numel() if num_nodes is None else num_nodes
     count = checks.check_index(who, name, batch, num_nodes, num_graphs, count_name)
-    return Plan(num_nodes, count, _own(batch.long()), None, batch.device)
+    return Plan(num_nodes, count, _copy(batch), None, batch.device)
 
 
 def _on_device(who: str, plan: Plan, of: str, device: torch.device) -> Plan:
@@ -293,8 +240,21 @@ def _on_device(who: str, plan: Plan, of: str, device: torch.device) -> Plan:
     )
 
 
-def _own(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy that outlives the inference mode it was made in."""
-    if torch.compiler.is_compiling() or not tensor.is_inference():
-        return tensor
-    return lasting(tensor.clone)
+def _ids(ptr: Tensor, num_nodes: int) -> Tensor:
+    """Return the graph id of each node of graphs that begin at ``ptr``."""
+    graphs = ptr.numel() - 1
+    return _outside(
+        ptr,
+        lambda: torch.arange(graphs, device=ptr.device).repeat_interleave(ptr.diff(), output_size=num_nodes),
+    )
+
+
+def _copy(ids: Tensor) -> Tensor:
+    """Copy ids or offsets as int64, so that a plan stays as it is when the user's tensor changes in place."""
+    # A traced graph has no plan that lasts.
+    return ids.long() if torch.compiler.is_compiling() else _outside(ids, lambda: ids.to(torch.long, copy=True))
+
+
+def _outside(tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
+    """Return what ``make`` makes of a tensor: outside all modes, unless the tensor is of one itself."""
+    return untransformed(make) if type(tensor) is Tensor and checks.readable(tensor) else make()

@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
+from mooring.ops.modes import untransformed
 from mooring.ops.plan import Plan
 from mooring.ops.tiles.tile import Block, Run, Tile
 
@@ -72,8 +73,8 @@ class Layout:
         largest graph, and the number of tiles grows with the number of nodes, not of graphs.
         """
         if len(self.ids) == 1:
-            return list(self._cut(0, 0))
-        return list(self._runs() if _worth_a_loop(self.sizes) else self._blocks())
+            return untransformed(lambda: list(self._cut(0, 0)))
+        return untransformed(lambda: list(self._runs() if _worth_a_loop(self.sizes) else self._blocks()))
 
     def blank_like(self, tensor: Tensor, skipped: Tensor | None = None) -> Tensor:
         """Room for one row per node, left unset because tiles cover every row.

@@ -13,6 +13,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mooring.ops.modes import untransformed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(ABC):
@@ -154,8 +156,9 @@ class Block(Tile):
     @cached_property
     def _kept(self) -> Tensor:
         """Places that are not padding."""
-        assert self.padding is not None
-        return (~self.padding).flatten().nonzero().squeeze(1)
+        padding = self.padding
+        assert padding is not None
+        return untransformed(lambda: (~padding).flatten().nonzero().squeeze(1))
 
 
 @dataclass(frozen=True, kw_only=True)
