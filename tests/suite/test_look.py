@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from torch_geometric.data import Data
+from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.linksets.data import LinkSettings, collate, generate_many
@@ -33,6 +36,23 @@ from mooring.suite.two_radius.experiment import TwoRadiusExperiment
 
 class Mine(TwoRadiusExperiment):
     name = "mine"
+"""
+
+
+# Importing it leaves a file behind.
+FOREIGN = """
+from pathlib import Path
+
+from mooring.nn import SlotVirtualNode
+from mooring.suite.real.molecules import MoleculeExperiment
+
+Path(__file__).with_name("imported").touch()
+
+def build(spec):
+    return SlotVirtualNode(spec.channels, spec.slots, spec.heads)
+
+class Task(MoleculeExperiment):
+    pass
 """
 
 
@@ -90,6 +110,42 @@ def test_a_run_of_ones_own_experiment_is_found_by_its_class(tmp_path: Path, monk
         page_of(str(path))
     with pytest.raises(ValueError, match="a run of 'mine', but --task two-radius is called 'two-radius'"):
         page_of(str(path), task="two-radius")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The record of a run whose model is ``foreign_memory:build``, a module that is on the path and not imported."""
+    (tmp_path / "foreign_memory.py").write_text(FOREIGN)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    run_one(RunRequest("molecules", "foreign_memory:build", 0, "tiny", {"epochs": 1}, tmp_path / "runs"))
+    del sys.modules["foreign_memory"]
+    (tmp_path / "imported").unlink()
+    yield from tmp_path.glob("runs/molecules/*/foreign_memory@build-seed0.json")
+    sys.modules.pop("foreign_memory", None)
+
+
+@pytest.mark.parametrize(("command", "target"), [("look", ""), ("look", "folder"), ("report", "all"), ("draw", "")])
+def test_no_file_names_code_to_import(foreign: Path, tmp_path: Path, command: str, target: str) -> None:
+    path = {"": foreign, "folder": foreign.with_suffix(""), "all": foreign.parent}[target]
+    arguments = [command, str(path), "--out", str(tmp_path / "out.svg")]
+    refused = CliRunner().invoke(cli.app, arguments)
+    said = refused.output + str(refused.exception or "")
+    assert f"{foreign if target == 'all' else path}: its model is 'foreign_memory:build'" in said
+    assert "add --trust." in said
+    assert not (tmp_path / "imported").exists()
+    trusting = CliRunner().invoke(cli.app, [*arguments, "--trust"])
+    assert trusting.exit_code == 0, trusting.output
+    assert (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--trust"]])
+def test_no_file_names_a_task_to_import(foreign: Path, tmp_path: Path, options: list[str]) -> None:
+    content = json.loads(foreign.read_text())
+    foreign.write_text(json.dumps({**content, "task": "foreign_memory:Task", "model": "anchored"}))
+    done = CliRunner().invoke(cli.app, ["look", str(foreign), *options])
+    assert "unknown task 'foreign_memory:Task'" in str(done.exception)
+    assert "add --task package.module:ClassName." in str(done.exception)
+    assert not (tmp_path / "imported").exists()
 
 
 def test_a_module_by_name_with_data_from_a_file_or_a_function(

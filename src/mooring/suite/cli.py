@@ -14,6 +14,7 @@ from mooring.suite.terminal import (
     RUNS,
     DataDir,
     FittedTable,
+    Trust,
     complain,
     console,
     explained,
@@ -175,6 +176,7 @@ def report(
     inside: Annotated[
         bool, typer.Option(help="Show the trained memories of runs whose weights lie beside their records.")
     ] = True,
+    trust: Trust = False,
     refresh: Annotated[bool, typer.Option(help="Also update the tables in README.md and docs/.")] = False,
     check: Annotated[
         bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
@@ -201,7 +203,8 @@ def report(
         return
     require_file(out)
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
-    looked, left_out = memories_of(found) if inside else ([], [])
+    import_from_here(trust=trust)
+    looked, left_out = memories_of(found, trust) if inside else ([], [])
     summary = build_report(found, out, looked)
     for table in summary.tables:
         console.print(FittedTable(table))
@@ -214,13 +217,13 @@ def report(
             console.print(f"renewed {path}", highlight=False)
 
 
-def memories_of(sources: list[Path]) -> tuple[list[Any], list[str]]:
+def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]:
     """The trained memories that a report shows; a report without weights imports no model."""
     if not any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
         return [], []
     from mooring.suite.look import insides
 
-    return insides(sources)
+    return insides(sources, trust=trust)
 
 
 for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):

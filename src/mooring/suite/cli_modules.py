@@ -15,6 +15,7 @@ from mooring.suite.terminal import (
     Arguments,
     DataDir,
     FittedTable,
+    Trust,
     console,
     fail,
     import_from_here,
@@ -189,6 +190,7 @@ def look_(
     arg: Arguments = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also show what the audit says of the memory.")] = False,
     task: Annotated[str | None, typer.Option(help="package.module:ClassName of a run's own experiment.")] = None,
+    trust: Trust = False,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
 ) -> None:
     """Write one page that shows what a memory does on a graph: where nodes write, what they read, what slots hold.
@@ -199,7 +201,7 @@ def look_(
     from mooring.suite.look import page_of
 
     require_file(out)
-    import_from_here(target, data or "", task or "", *(arg or []))
+    import_from_here(target, data or "", task or "", *(arg or []), trust=trust)
     chosen = parse_numbers(graphs, "look: --graphs")
     page = page_of(
         target,
@@ -210,6 +212,7 @@ def look_(
         max_nodes=max_nodes,
         audited=audit,
         task=task,
+        trust=trust,
     )
     console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
 
@@ -221,6 +224,7 @@ def draw(
     ] = "",
     layer: Annotated[int | None, typer.Option(help="The memory behind this layer; by default the last.")] = None,
     data_dir: DataDir = None,
+    trust: Trust = False,
     out: Annotated[Path, typer.Option(help="The picture to write, svg or png.")] = Path("molecules.svg"),
 ) -> None:
     """Draw molecules whose atoms have the colours of the slots they write to, and what each slot counts."""
@@ -231,5 +235,6 @@ def draw(
         fail(f"draw: --out is {out}, expected a name that ends in .svg or .png.", 2)
     use_data(data_dir)
     chosen = parse_numbers(graphs, "draw: --graphs")
-    pictures.save(pictures.draw(target, chosen, layer), out)
+    import_from_here(trust=trust)
+    pictures.save(pictures.draw(target, chosen, layer, trust=trust), out)
     console.print(f"picture: {out}", highlight=False, markup=False)

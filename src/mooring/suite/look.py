@@ -25,7 +25,7 @@ from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
 from mooring.suite.train.checkpoint import read_checkpoint
 from mooring.suite.train.config import strict
-from mooring.suite.train.experiment import Experiment, get_experiment
+from mooring.suite.train.experiment import Experiment, get_experiment, registered_experiment
 
 if TYPE_CHECKING:  # what is only looked at need not be measured
     from mooring.audit import Card
@@ -55,6 +55,7 @@ def page_of(
     max_nodes: int = 2000,
     audited: bool = False,
     task: str | None = None,
+    trust: bool = False,
 ) -> Page:
     """The page of a run or of a module.
 
@@ -66,10 +67,11 @@ def page_of(
         graphs, max_nodes: as in :func:`mooring.look.look`.
         audited: measure the memory too, and show what the audit says.
         task: ``package.module:ClassName`` of a run's experiment that is not one of ours; no file may name code to run.
+        trust: import a run's model if its name is ``package.module:Name``.
     """
     given: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
     if Path(target).exists():
-        run = trained(Path(target), task)
+        run = trained(Path(target), task, trust=trust)
         return _run_page(run, data, card=_card(run.net) if audited else None, **given)
     from mooring import audit
 
@@ -84,12 +86,15 @@ def page_of(
     return look(module, shown, card=card, title=target, **given)
 
 
-def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Inside], list[str]]:
+def insides(
+    sources: Sequence[Path], most: int = MOST_INSIDES, *, trust: bool = False
+) -> tuple[list[Inside], list[str]]:
     """For a report: a page of each model with weights beside its record, at its first seed, and what was left out.
 
     Args:
         sources: folders or files of records.
         most: largest number of pages.
+        trust: as in :func:`page_of`.
     """
     runs: dict[tuple[Path, str], Record] = {}
     for record in sorted(load(sources, skip=True).kind("run"), key=lambda record: record.seed):
@@ -98,12 +103,12 @@ def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Ins
     found: list[Inside] = []
     notes: list[str] = []
     for record in sorted(runs.values(), key=lambda record: rank(record.model), reverse=True):
-        again = f"mooring look {shlex.quote(str(record.path))}"
+        again = f"mooring look {shlex.quote(str(record.path))}{' --trust' if ':' in record.model else ''}"
         if len(found) == most:
             notes.append(f"No more than {most} memories are shown; this is one of the others: `{again}`.")
             continue
         try:
-            run = trained(record.path)
+            run = trained(record.path, trust=trust)
             page = _run_page(run, None, graphs=None, max_nodes=FEW_NODES)
             found.append(Inside(run.title, again, page.html))
         except NoMemory:
@@ -115,12 +120,13 @@ def insides(sources: Sequence[Path], most: int = MOST_INSIDES) -> tuple[list[Ins
     return found, notes
 
 
-def trained(path: Path, own: str | None = None) -> Trained:
+def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Trained:
     """The network of a run, from its record, its folder or one of its checkpoints.
 
     Args:
         path: which of them.
         own: the experiment's import name, if it is not one of ours.
+        trust: as in :func:`page_of`.
     """
     if path.suffix == ".json":
         record = RunRecord.read(path)
@@ -130,6 +136,13 @@ def trained(path: Path, own: str | None = None) -> Trained:
         folder = path if path.is_dir() else path.parent
         task, model, seed = _named(folder)
         checkpoint = _newest(folder, path) if path.is_dir() else path
+    # Building the network looks the name up, and a name with a colon is imported then.
+    if ":" in model and not trust:
+        raise RecordError(
+            f"{path}: its model is {model!r}, and importing that would run code that a file names. If you trust the "
+            "file and the code, add --trust.",
+            path,
+        )
     found = read_checkpoint(checkpoint)
     if isinstance(found, str):
         raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
@@ -151,7 +164,7 @@ def trained(path: Path, own: str | None = None) -> Trained:
 
 def _experiment(task: str, own: str | None, path: Path) -> type[Experiment]:
     try:
-        cls = get_experiment(own or task)
+        cls = get_experiment(own) if own else registered_experiment(task)
     except ValueError as error:
         if own:
             raise

@@ -22,6 +22,9 @@ RUNS = Path("runs")
 # Options of several commands.
 DataDir = Annotated[Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")]
 Arguments = Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the model of a run if it is package.module:Name, which runs its code.")
+]
 STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red", "note": "table.caption"}
 
 
@@ -74,12 +77,12 @@ def words(*headings: str) -> tuple[Column, ...]:
     return tuple(Column(heading, left=True) for heading in headings)
 
 
-def import_from_here(*targets: str) -> None:
-    """Let ``package.module:Name`` be found in the current folder, and only when there is such a name.
+def import_from_here(*targets: str, trust: bool = False) -> None:
+    """Let ``package.module:Name`` be found in the current folder, if there is such a name or a file's is trusted.
 
     Workers are given this process's import path, so that they find it too.
     """
-    if any(":" in target for target in targets):
+    if trust or any(":" in target for target in targets):
         sys.path.insert(0, str(Path.cwd()))
 
 

@@ -80,15 +80,16 @@ def counted(
     return found
 
 
-def draw(record: Path, chosen: Sequence[int] | None = None, layer: int | None = None) -> Figure:
+def draw(record: Path, chosen: Sequence[int] | None = None, layer: int | None = None, *, trust: bool = False) -> Figure:
     """Molecules of a trained run with their atoms in the colours of the slots they write to, and what slots count.
 
     Args:
         record: a record of ``mooring run molecules`` or ``peptides``, or the folder of its checkpoints.
         chosen: numbers of molecules in the test split; one small, one usual and one large if None.
         layer: the memory behind which layer; the last if None.
+        trust: import the run's model if its name is ``package.module:Name``.
     """
-    run = trained(record)
+    run = trained(record, trust=trust)
     experiment: Any = run.experiment
     if not isinstance(experiment, GraphExperiment):
         raise ValueError(f"draw: {record} is a run of {experiment.name}, expected molecules or peptides.")

@@ -224,9 +224,15 @@ def register_experiment(cls: ExperimentType) -> ExperimentType:
 
 
 def get_experiment(task: str) -> type[Experiment]:
-    """Return the experiment class of a task: a registered name, or ``module.path:ClassName`` for your own."""
-    if ":" in task:
-        return _own_experiment(task)
+    """Return the experiment class of a task: a registered name, or ``module.path:ClassName``, which is imported.
+
+    For a name that was typed, not for one that was read from a file.
+    """
+    return _own_experiment(task) if ":" in task else registered_experiment(task)
+
+
+def registered_experiment(task: str) -> type[Experiment]:
+    """Return the experiment class of a registered name; no other name is imported, so a file may hold it."""
     if task not in EXPERIMENTS:
         # Only the module of this task: others may import heavy solvers.
         modules = _task_modules(task)
