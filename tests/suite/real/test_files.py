@@ -21,7 +21,7 @@ from mooring.suite.real.data import (
     source,
 )
 from mooring.suite.real.data.catalogue import ATOMS, BONDS
-from mooring.suite.real.data.files import note_of, path_of, read_graphs, read_nodes, write_set
+from mooring.suite.real.data.files import load, note_of, path_of, read_graphs, read_nodes, write_set
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 
@@ -111,6 +111,32 @@ def test_a_downloaded_file_is_checked_by_the_note_beside_it(tmp_path: Path) -> N
         load_graphs("zinc", other)
 
 
+def test_a_note_does_not_pass_for_the_published_hash(folder: Path) -> None:
+    path = path_of(source("esol"), folder)
+    digest = write_set(path, graph_arrays(generated_graphs(20)))
+    says = f"has the hash {digest[:16]}…, as {path.name}.sha256 beside it says, but the published one is"
+    with pytest.warns(UserWarning, match=says):
+        assert load_graphs("esol", folder).sha256 == digest
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value", "words"),
+    [
+        ("esol", "edge", -1, "the array 'edge' does not fit 'n_nodes'"),
+        ("esol", "test", 0, "in train and test, expected once at most"),
+        ("esol", "y", np.nan, "has no target"),
+        ("bace", "y", 7.0, "y is 7 for graph 0, expected 0, 1 or NaN"),
+        ("minesweeper", "node_labels", -1, "node_labels is -1 for node 0, expected 0 or 1"),
+    ],
+)
+def test_contents_are_checked_whatever_the_hash(folder: Path, name: str, array: str, value: float, words: str) -> None:
+    arrays = node_arrays(generated_nodes(20)) if name in NODE_SETS else graph_arrays(generated_graphs(20, classes=True))
+    arrays[array] = np.full(arrays[array].shape, value)
+    write_set(path_of(source(name), folder), arrays)
+    with pytest.warns(UserWarning, match="the published one is"), pytest.raises(MissingData, match=words):
+        load(name, folder)
+
+
 def test_pickles_are_refused() -> None:
     arrays = graph_arrays(generated_graphs(5))
     arrays["y"] = np.array([{"any": "object"}] * 5, dtype=object)
@@ -127,6 +153,14 @@ def test_pickles_are_refused() -> None:
         ({"train": np.array([99])}, "the array 'train' does not fit 'y'"),
         ({"valid": np.array([0, 1, 5])}, "the array 'valid' does not fit 'y'"),
         ({"test": np.array([0, -1])}, "the array 'test' does not fit 'y'"),
+        ({"test": np.array([0.5])}, "'test' is float64 along 1 axes, expected whole numbers along 1"),
+        ({"n_nodes": np.array([-1, 5, 5, 5, 5])}, "the array 'n_nodes' does not fit 'graphs'"),
+        ({"train": np.array([0, 3]), "test": np.array([3])}, "graph 3 comes 2 times, in train and test, expected once"),
+        ({"train": np.array([2, 2])}, "graph 2 comes 2 times, in train, expected once"),
+        ({"valid": np.array([], np.int64)}, "valid has no graphs"),
+        ({"y": np.array([[1.0], [2.0], [np.nan], [0.0], [1.0]])}, "graph 2 has no target: y is NaN there"),
+        ({"y": np.array([[1.0], [2.0], [np.inf], [0.0], [1.0]])}, "y is inf for graph 2, expected a finite number"),
+        ({"y": np.array([["a"], ["b"], ["c"], ["d"], ["e"]])}, "'y' is <U1 along 2 axes, expected numbers along 2"),
     ],
 )
 def test_arrays_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: str) -> None:
@@ -140,7 +174,21 @@ def test_arrays_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: 
         ({"node_labels": np.zeros(3)}, "minesweeper.*the array 'node_labels' does not fit 'node_features'"),
         ({"edges": np.array([[0, 99]])}, "minesweeper.*the array 'edges' does not fit 'node_features'"),
         ({"val_masks": np.zeros((3, 4), bool)}, "minesweeper.*the array 'valid mask' does not fit 'node_features'"),
-        ({"test_masks": np.zeros((3, 20))}, "minesweeper.*the array 'test mask' does not fit 'node_features'"),
+        ({"test_masks": np.zeros((5, 20), bool)}, "the array 'test mask' does not fit 'train mask'"),
+        ({"test_masks": np.zeros((3, 20))}, "'test_masks' is float64 along 2 axes, expected true or false along 2"),
+        ({"edges": np.array([[0, -1]])}, "the array 'edges' does not fit 'node_features'"),
+        ({"edges": np.array([[0.0, 1.0]])}, "'edges' is float64 along 2 axes, expected whole numbers along 2"),
+        ({"node_features": np.full((20, 5), np.nan)}, "node_features of node 0 has NaN or infinity"),
+        ({"node_labels": np.array([0.0] * 19 + [np.nan])}, "node_labels is nan for node 19, expected 0 or 1"),
+        ({"node_labels": np.arange(20) // 7}, "node_labels is 2 for node 14, expected 0 or 1"),
+        (
+            {
+                "train_masks": np.ones((3, 20), bool),
+                "val_masks": np.eye(3, 20, 4, bool),
+                "test_masks": np.eye(3, 20) > 1,
+            },
+            "node 4 is in two masks of split 0, expected one at most",
+        ),
     ],
 )
 def test_arrays_of_one_graph_that_do_not_fit_are_named(change: dict[str, np.ndarray], words: str) -> None:
@@ -148,10 +196,11 @@ def test_arrays_of_one_graph_that_do_not_fit_are_named(change: dict[str, np.ndar
         read_nodes(packed({**node_arrays(generated_nodes(20)), **change}), "minesweeper")
 
 
-def test_an_edge_out_of_its_graph_is_named() -> None:
+@pytest.mark.parametrize("node", [50, -1])
+def test_an_edge_out_of_its_graph_is_named(node: int) -> None:
     arrays = graph_arrays(generated_graphs(5))
-    arrays["edge"] = arrays["edge"].copy()
-    arrays["edge"][0, 1] = 50
+    arrays["edge"] = arrays["edge"].astype(np.int64)
+    arrays["edge"][0, 1] = node
     with pytest.raises(MissingData, match="'edge' does not fit 'n_nodes'"):
         read_graphs(packed(arrays), "esol")
 

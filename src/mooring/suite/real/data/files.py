@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 import zipfile
 from functools import lru_cache
 from io import BytesIO
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.suite.files import write_atomic
-from mooring.suite.real.data.catalogue import Source, source
+from mooring.suite.real.data.catalogue import NODE_SETS, RISING, Source, source
 from mooring.suite.real.data.packed import SPLITS, GraphSet, NodeSet
 
 VARIABLE = "MOORING_DATA"
@@ -56,10 +57,15 @@ def load_nodes(name: str, folder: Path | None = None) -> NodeSet:
     return _nodes(name, folder or data_folder())
 
 
+def load(name: str, folder: Path | None = None) -> GraphSet | NodeSet:
+    """The set of this name, of either kind."""
+    return load_nodes(name, folder) if name in NODE_SETS else load_graphs(name, folder)
+
+
 @lru_cache(maxsize=4)
 def _graphs(name: str, folder: Path) -> GraphSet:
     data, digest = checked(source(name), folder)
-    return read_graphs(data, name, digest)
+    return read_graphs(data, name, digest, classes=source(name).metric in RISING)
 
 
 @lru_cache(maxsize=4)
@@ -77,7 +83,10 @@ def require(name: str, folder: Path | None = None) -> Path:
 
 
 def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
-    """A set's file and its hash, which must be the published one, or the one noted when it was downloaded."""
+    """A set's file and its hash, which must be the published one, or the one noted when it was downloaded.
+
+    A file that only the note vouches for is used with a warning if there is a published hash.
+    """
     path = require(set_.name, folder)
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
@@ -92,6 +101,12 @@ def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
         raise MissingData(
             f"data: {path} has the hash {digest[:16]}…, expected {' or '.join(one[:16] for one in known if one)}…: it "
             f"is damaged or another version. Delete it and type `mooring data {set_.name}`."
+        )
+    if set_.sha256 and digest != set_.sha256:
+        warnings.warn(
+            f"data: {path} has the hash {digest[:16]}…, as {noted.name} beside it says, but the published one is "
+            f"{set_.sha256[:16]}…. It may hold other numbers than the published set: compare its results with care.",
+            stacklevel=2,
         )
     return data, digest
 
@@ -113,9 +128,19 @@ def missing(set_: Source, path: Path) -> str:
     )
 
 
-def read_graphs(data: bytes, name: str, sha256: str = "") -> GraphSet:
-    """A set of graphs from the bytes of its file."""
+def read_graphs(data: bytes, name: str, sha256: str = "", *, classes: bool = False) -> GraphSet:
+    """A set of graphs from the bytes of its file, whose contents are checked whatever its hash.
+
+    Args:
+        data: the bytes.
+        name: of the set.
+        sha256: their hash.
+        classes: targets are 0 or 1.
+    """
     found = _arrays(data, name, GRAPHS)
+    for array in GRAPHS:
+        axes = 2 if array in ("x", "edge", "edge_attr", "y") else 1
+        _require_kind(name, array, found[array], axes, "iuf" if array == "y" else "iu")
     graphs = GraphSet(
         name=name,
         x=found["x"],
@@ -127,27 +152,70 @@ def read_graphs(data: bytes, name: str, sha256: str = "") -> GraphSet:
         splits={split: found[split].astype(np.int64) for split in SPLITS},
         sha256=sha256,
     )
+    for array in ("n_nodes", "n_edges"):
+        _require(name, array, bool((found[array] >= 0).all()), "graphs")
     _require(name, "x", len(graphs.x) == graphs.node_start[-1], "n_nodes")
     _require(name, "edge", len(graphs.edge) == len(graphs.edge_attr) == graphs.edge_start[-1], "n_edges")
     _require(name, "y", len(graphs.y) == len(graphs.node_start) - 1 == len(graphs.edge_start) - 1, "n_nodes")
     owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_start))
-    inside = graphs.edge < np.diff(graphs.node_start)[owner, None]
-    _require(name, "edge", bool(inside.all()), "n_nodes")
+    inside = (graphs.edge >= 0) & (graphs.edge < np.diff(graphs.node_start)[owner, None])
+    _require(name, "edge", graphs.edge.shape[1] == 2 and bool(inside.all()), "n_nodes")
     for split, chosen in graphs.splits.items():
         _require(name, split, bool(((chosen >= 0) & (chosen < len(graphs))).all()), "y")
+    _check_splits(graphs)
+    _check_targets(graphs, classes)
     return graphs
 
 
+def _check_splits(graphs: GraphSet) -> None:
+    """MissingData if a graph is in two splits, or in one twice, or if a split has none."""
+    every = np.concatenate(list(graphs.splits.values()))
+    numbers, times = np.unique(every, return_counts=True)
+    if (times > 1).any():
+        graph, count = numbers[times > 1][0], times[times > 1][0]
+        places = " and ".join(split for split, chosen in graphs.splits.items() if graph in chosen)
+        raise _wrong(graphs.name, f"graph {graph} comes {count} times, in {places}, expected once at most")
+    for split, chosen in graphs.splits.items():
+        if not len(chosen):
+            raise _wrong(graphs.name, f"{split} has no graphs")
+
+
+def _check_targets(graphs: GraphSet, classes: bool) -> None:
+    """MissingData if a graph of a split has no target, or one that no loss is defined for."""
+    missing = np.isnan(graphs.y)
+    used = np.concatenate(list(graphs.splits.values()))
+    if missing[used].all(axis=1).any():
+        raise _wrong(graphs.name, f"graph {used[missing[used].all(axis=1)][0]} has no target: y is NaN there")
+    bad = ~(np.isin(graphs.y, (0, 1)) if classes else np.isfinite(graphs.y)) & ~missing
+    if bad.any():
+        graph, target = np.argwhere(bad)[0]
+        expected = "0, 1" if classes else "a finite number"
+        raise _wrong(graphs.name, f"y is {graphs.y[graph, target]:g} for graph {graph}, expected {expected} or NaN")
+
+
 def read_nodes(data: bytes, name: str, sha256: str = "") -> NodeSet:
-    """One graph with labelled nodes from the bytes of its file."""
+    """One graph with labelled nodes from the bytes of its file, whose contents are checked whatever its hash."""
     found = _arrays(data, name, NODES)
-    x, edge = found["node_features"].astype(np.float32), found["edges"].astype(np.int64)
+    for array in NODES:
+        axes = 1 if array == "node_labels" else 2
+        _require_kind(name, array, found[array], axes, "b" if "masks" in array else "iu" if array == "edges" else "iuf")
+    x, edge, y = found["node_features"].astype(np.float32), found["edges"].astype(np.int64), found["node_labels"]
     masks: dict[str, NDArray] = {split: found[f"{'val' if split == 'valid' else split}_masks"] for split in SPLITS}
-    _require(name, "node_labels", found["node_labels"].shape == x.shape[:1], "node_features")
-    _require(name, "edges", bool(((edge >= 0) & (edge < len(x))).all()), "node_features")
+    _require(name, "node_labels", y.shape == x.shape[:1], "node_features")
+    _require(name, "edges", edge.shape[1] == 2 and bool(((edge >= 0) & (edge < len(x))).all()), "node_features")
     for split, mask in masks.items():
-        _require(name, f"{split} mask", mask.dtype == bool and mask.shape[1:] == x.shape[:1], "node_features")
-    return NodeSet(name, x, edge, found["node_labels"].astype(np.float32), masks, sha256)
+        _require(name, f"{split} mask", mask.shape[1:] == x.shape[:1], "node_features")
+        _require(name, f"{split} mask", len(mask) == len(masks["train"]), "train mask")
+    finite, labelled = np.isfinite(x).all(axis=1), np.isin(y, (0, 1))
+    if not finite.all():
+        raise _wrong(name, f"node_features of node {np.argmin(finite)} has NaN or infinity")
+    if not labelled.all():
+        raise _wrong(name, f"node_labels is {y[np.argmin(labelled)]:g} for node {np.argmin(labelled)}, expected 0 or 1")
+    times = np.sum(list(masks.values()), axis=0)
+    if (times > 1).any():
+        split, node = np.argwhere(times > 1)[0]
+        raise _wrong(name, f"node {node} is in two masks of split {split}, expected one at most")
+    return NodeSet(name, x, edge, y.astype(np.float32), masks, sha256)
 
 
 def write_set(path: Path, arrays: dict[str, NDArray]) -> str:
@@ -178,6 +246,16 @@ def _starts(counts: NDArray) -> NDArray[np.int64]:
 
 def _require(name: str, array: str, holds: bool, other: str) -> None:
     if not holds:
-        raise MissingData(
-            f"data: {name}: the array {array!r} does not fit {other!r}. Delete the file and get it again."
+        raise _wrong(name, f"the array {array!r} does not fit {other!r}")
+
+
+def _require_kind(name: str, array: str, values: NDArray, axes: int, kinds: str) -> None:
+    if values.ndim != axes or values.dtype.kind not in kinds:
+        words = {"b": "true or false", "iu": "whole numbers", "iuf": "numbers"}[kinds]
+        raise _wrong(
+            name, f"the array {array!r} is {values.dtype} along {values.ndim} axes, expected {words} along {axes}"
         )
+
+
+def _wrong(name: str, what: str) -> MissingData:
+    return MissingData(f"data: {name}: {what}. Delete the file and get it again.")
