@@ -112,6 +112,13 @@ def test_a_run_of_ones_own_experiment_is_found_by_its_class(tmp_path: Path, monk
         page_of(str(path), task="two-radius")
 
 
+def test_the_weights_of_another_run_are_refused(record: Path, tmp_path: Path) -> None:
+    other = tmp_path / "two-radius" / "tiny" / "anchored-seed1"
+    shutil.copytree(record.with_suffix(""), other)
+    with pytest.raises(ValueError, match=r"made with seed=0, but this run asks for seed=1\. Its weights are not those"):
+        page_of(str(other))
+
+
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The record of a run whose model is ``foreign_memory:build``, a module that is on the path and not imported."""
@@ -136,6 +143,12 @@ def test_no_file_names_code_to_import(foreign: Path, tmp_path: Path, command: st
     trusting = CliRunner().invoke(cli.app, [*arguments, "--trust"])
     assert trusting.exit_code == 0, trusting.output
     assert (tmp_path / "imported").exists()
+
+
+def test_the_weights_of_code_that_was_edited_are_refused(foreign: Path, tmp_path: Path) -> None:
+    (tmp_path / "foreign_memory.py").write_text(FOREIGN + "# edited\n")
+    with pytest.raises(ValueError, match=r"made with foreign_memory\.py of hash .* Its weights are not those"):
+        page_of(str(foreign), trust=True)
 
 
 @pytest.mark.parametrize("options", [[], ["--trust"]])

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData
 
 from mooring.look.layout import layout
-from mooring.look.molecule import depiction
 
 # More columns than this do not fit the line that describes a node.
 MOST_FACTS = 6
@@ -98,7 +97,14 @@ def _draw(data: Any, graph: int, batch: Tensor, edges: Tensor, max_nodes: int) -
         )
     own = own[:, (own >= 0).all(0) & (own[0] != own[1])].sort(dim=0).values.unique(dim=1)
     nodes = members[ids]
-    found = None if note else depiction(_smiles(data, graph), total)
+    smiles = None if note else _smiles(data, graph)
+    if smiles is None:
+        found = None
+    else:
+        # Needed for molecules only.
+        from mooring.look.molecule import depiction
+
+        found = depiction(smiles, total)
     position, symbols = found or (_position(data, nodes, own), [])
     return Drawn(nodes, ids, total, own, _unit(position), symbols, _facts(data, nodes, len(batch)), note)
 

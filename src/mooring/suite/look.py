@@ -20,7 +20,8 @@ from mooring.look import NoMemory, Page, look
 from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
-from mooring.suite.records import Record, RecordError, RunRecord, load
+from mooring.suite.records import USUALLY, Identity, Record, RecordError, RunRecord, load
+from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
 from mooring.suite.train.checkpoint import read_checkpoint
@@ -146,11 +147,16 @@ def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Train
     found = read_checkpoint(checkpoint)
     if isinstance(found, str):
         raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
-    state, config = found
+    state, facts = found
     cls = _experiment(task, own, path)
-    plain = {name: value for name, value in config.items() if name not in ("devices", "accelerator")}
+    plain = {name: value for name, value in facts["config"].items() if name not in USUALLY}
     config_type = type(cls.presets[cls.usual_preset()])
     experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
+    if "task" in facts:
+        identity = Identity(
+            task, model, seed, facts["config"], data=None, code=code_hashes(experiment.source_modules())
+        )
+        identity.require(facts, checkpoint, "Its weights are not those of this run: train it again.")
     with torch.random.fork_rng(devices=[]):
         net = experiment.build()
     try:

@@ -14,10 +14,14 @@ import torch
 
 from mooring.nn import MemoryOptions
 from mooring.suite.real import MoleculeExperiment, NodeExperiment, PeptideExperiment
+from mooring.suite.real.data import files, generated_graphs, generated_nodes, source
 from mooring.suite.real.memory import TITLES
+from mooring.suite.records import RecordError
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
 from mooring.suite.train.config import override
 from mooring.suite.train.fit import EpochEnd
+
+from .conftest import graph_arrays, node_arrays  # isort: skip
 
 TASKS = {"molecules": MoleculeExperiment, "peptides": PeptideExperiment, "nodes": NodeExperiment}
 
@@ -50,6 +54,27 @@ def test_a_run_leaves_a_full_record(task: str, model: str, changes: dict[str, An
     assert (record.parameters["memory"] == 0) == (model == "plain")
     if model in TITLES:
         assert record.title == TITLES[model]
+
+
+@pytest.mark.parametrize(("task", "dataset"), [("molecules", "esol"), ("nodes", "minesweeper")])
+def test_a_run_on_other_data_is_another_run(task: str, dataset: str, folder: Path) -> None:
+    def forget() -> None:
+        files._graphs.cache_clear()
+        files._nodes.cache_clear()
+
+    request = RunRequest(task, "none", 0, "tiny", {"dataset": dataset}, folder / "runs")
+    record = run_one(request)
+    assert record.data == source(dataset).sha256
+    forget()
+    path = files.path_of(source(dataset), folder)
+    path.unlink()
+    # What is finished needs no data.
+    assert run_one(request).metrics == record.metrics
+    arrays = node_arrays(generated_nodes(30, 10)) if task == "nodes" else graph_arrays(generated_graphs(30))
+    files.write_set(path, arrays)
+    says = rf"made with data of hash {record.data[:16]}…, but this run reads data of hash \w{{16}}…\. Use another"
+    with pytest.warns(UserWarning, match="the published one"), pytest.raises(RecordError, match=says):
+        run_one(request)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from mooring.suite.records import RecordError
-from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, _digest, optimizer_tensors, restore_optimizer
-from mooring.suite.train.config import Identity
+from mooring.suite.records import Identity, RecordError
+from mooring.suite.train.checkpoint import (
+    Checkpoint,
+    CheckpointStore,
+    _digest,
+    optimizer_tensors,
+    read_checkpoint,
+    restore_optimizer,
+)
 
-IDENTITY = Identity({"epochs": 5, "scales": [1, 2]})
+IDENTITY = Identity("toy", "linear", 0, {"epochs": 5, "scales": [1, 2]}, "d" * 64, {"toy.py": "c" * 64})
 
 
 def checkpoint(epochs_done: int) -> Checkpoint:
@@ -132,10 +139,35 @@ def test_with_all_corrupt_the_run_starts_anew(tmp_path: Path) -> None:
     assert reports[1].endswith("Using a new start from epoch 0.")
 
 
-def test_another_config_is_refused(tmp_path: Path) -> None:
-    CheckpointStore(tmp_path, IDENTITY).save(checkpoint(2))
-    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7.*--out.*delete"):
-        CheckpointStore(tmp_path, Identity({**IDENTITY.config, "epochs": 7})).load(complain)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"task": "census"}, "task='toy', but this run asks for task='census'"),
+        ({"model": "cubic"}, "model='linear', but this run asks for model='cubic'"),
+        ({"seed": 1}, "seed=0, but this run asks for seed=1"),
+        ({"config": {**IDENTITY.config, "epochs": 7}}, "epochs=5, but this run asks for epochs=7"),
+        ({"data": "e" * 64}, "data of hash dddddddddddddddd…, but this run reads data of hash eeeeeeeeeeeeeeee…"),
+        ({"code": {"toy.py": "f" * 64}}, "toy.py of hash cccccccccccccccc…, but now its hash is ffffffffffffffff…"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    path = CheckpointStore(tmp_path, IDENTITY).save(checkpoint(2))
+    with pytest.raises(RecordError) as caught:
+        CheckpointStore(tmp_path, replace(IDENTITY, **change)).load(complain)
+    assert str(caught.value) == f"{path}: made with {says}. Use another --out, or delete {tmp_path} to start over."
+
+
+def test_a_checkpoint_that_names_no_run_is_read_but_not_resumed_from(tmp_path: Path) -> None:
+    def older(facts: dict[str, Any], _: dict[str, torch.Tensor]) -> None:
+        facts["config"] = facts.pop("identity")["config"]
+
+    path = CheckpointStore(tmp_path, IDENTITY).save(checkpoint(2))
+    with_facts(path, older)
+    content = read_checkpoint(path)
+    assert not isinstance(content, str)
+    assert content[1] == {"config": IDENTITY.config}
+    with pytest.raises(RecordError, match="names no task, as it was written by an older version"):
+        CheckpointStore(tmp_path, IDENTITY).load(complain)
 
 
 def with_facts(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]) -> None:
@@ -173,7 +205,10 @@ def drop(tensors: dict[str, torch.Tensor], group: str) -> None:
         (lambda facts, _: facts.update(wall_seconds=-1.0), "wall_seconds is -1"),
         (lambda facts, _: facts.update(wall_seconds="long"), "wall_seconds is 'long'"),
         (lambda facts, _: facts.update(done="yes"), "done is 'yes'"),
-        (lambda facts, _: facts.update(config=[1]), "config is"),
+        (lambda facts, _: facts.update(identity=[1]), "identity is"),
+        (lambda facts, _: facts["identity"].update(config=[1]), "the config of its identity is"),
+        (lambda facts, _: facts["identity"].update(data=7), "the hash of its data is 7"),
+        (lambda facts, _: facts["identity"].update(code={"toy.py": None}), "the hashes of its code are"),
         (lambda facts, _: facts.update(history={}), "history is"),
         (lambda facts, _: facts["history"].__setitem__(1, 7), "row 1 of its history"),
         (lambda facts, _: facts["history"].reverse(), "row 0 of its history"),

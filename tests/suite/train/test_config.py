@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
 
-from mooring.suite.records import RecordError
 from mooring.suite.train.config import (
     ConfigError,
-    Identity,
     defaults,
-    differing_field,
     flat,
     override,
     parse_overrides,
@@ -158,34 +154,9 @@ def test_an_override_given_twice_is_an_error() -> None:
         parse_overrides(["epochs=3", "epochs=5"])
 
 
-def test_differing_field_finds_changes_additions_and_removals() -> None:
-    nan = float("nan")
-    assert differing_field({"a": 1, "b": nan}, {"a": 1, "b": nan}) is None
-    assert differing_field({"a": 1, "b": 2}, {"a": 1, "b": 3}) == "b"
-    assert differing_field({"a": 1}, {"a": 1, "c": 2}) == "c"
-    assert differing_field({"a": 1, "c": None}, {"a": 1}) == "c"
-
-
-def test_another_config_is_refused_by_field() -> None:
-    path = Path("results/toy.json")
-    Identity({"epochs": 5}).require({"epochs": 5}, path, remove=path)
-    with pytest.raises(RecordError, match=r"made with epochs=5, but this run asks for epochs=7\. Use another --out"):
-        Identity({"epochs": 7}).require({"epochs": 5}, path, remove=path)
-
-
-def test_a_field_that_a_file_lacks_counts_as_its_default() -> None:
-    path, wide = Path("results/toy.json"), to_json(WIDE)
-    old = {name: value for name, value in wide.items() if name not in ("scales", "pool")}
+def test_defaults_are_those_that_json_stores() -> None:
     assert defaults(Wide)["scales"] == [1, 2, 3]
     assert "epochs" not in defaults(Wide)
-    Identity(wide, defaults(Wide)).require(old, path, remove=path)
-    with pytest.raises(RecordError, match="made with pool='mean', but this run asks for pool='sum'"):
-        Identity({**wide, "pool": "sum"}, defaults(Wide)).require(old, path, remove=path)
-    # What has no default, and what the config no longer has, still tells them apart.
-    with pytest.raises(RecordError, match="made with epochs='<absent>'"):
-        Identity(wide, defaults(Wide)).require({"steps_per_epoch": 5}, path, remove=path)
-    with pytest.raises(RecordError, match="made with gone=1, but this run asks for gone='<absent>'"):
-        Identity(wide, defaults(Wide)).require({**wide, "gone": 1}, path, remove=path)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from toy_experiment import Toy, ToyNet
 
+from mooring import zoo
 from mooring.suite.train import experiment, get_experiment, list_experiments, register_experiment
-from mooring.suite.train.experiment import is_memory
+from mooring.suite.train.experiment import is_memory, registered_experiment
+from mooring.zoo import registry
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,26 @@ def test_a_task_of_ones_own_is_found_by_path() -> None:
         get_experiment("no_such_module:Toy")
     with pytest.raises(ValueError, match="toy_experiment:ToyNet is not a class derived from"):
         get_experiment("toy_experiment:ToyNet")
+
+
+def test_a_registered_name_is_no_path() -> None:
+    with pytest.raises(ValueError, match="unknown task 'toy_experiment:Toy'"):
+        registered_experiment("toy_experiment:Toy")
+
+
+def test_the_modules_of_a_run_are_those_of_its_classes_and_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    zoo.register("counted", title="counted", paper="2026")(ToyNet)
+    original = get_experiment("two-radius-original")
+    preset = original.presets["tiny"]
+    for model, module in {
+        "gcn+vn": "mooring.zoo.baselines",
+        "gcn+mooring.nn:VirtualNode": "mooring.nn",
+        "gcn+counted": "toy_experiment",
+    }.items():
+        modules = original(preset, model, 0).source_modules()
+        assert {module, "mooring.suite.two_radius.original", "mooring.suite.train.experiment"} <= modules
+    assert "toy_experiment" in Toy(Toy.presets["quick"], "linear", 0).source_modules()
 
 
 def test_an_unknown_task_gets_a_suggestion() -> None:

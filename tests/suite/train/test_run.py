@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,14 +125,87 @@ def test_a_record_of_another_config_is_refused(toy: Maker, monkeypatch: pytest.M
         run_one(toy())
 
 
-@pytest.mark.parametrize(("name", "value"), [("task", "motifs"), ("model", "cubic"), ("seed", 7)])
-def test_a_record_of_another_run_is_refused(toy: Maker, name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("task", "motifs", "task='motifs', but this run asks for task='toy'"),
+        ("model", "cubic", "model='cubic', but this run asks for model='linear'"),
+        ("seed", 7, "seed=7, but this run asks for seed=0"),
+        ("data", "d" * 64, "data of hash dddddddddddddddd…, but this run reads data of hash none"),
+        ("code", {"toy_experiment.py": "c" * 64}, "toy_experiment.py of hash cccccccccccccccc…, but now its hash is"),
+    ],
+)
+def test_a_record_of_another_run_is_refused(toy: Maker, name: str, value: Any, says: str) -> None:
     record, path = run_one(toy(epochs=1)), resolve(toy(epochs=1)).record_path
     dataclasses.replace(record, **{name: value}).write(path)
-    with pytest.raises(
-        RecordError, match=rf"a record of {name} {value!r}, but this run has {name} .* another --out\.$"
-    ):
+    with pytest.raises(RecordError) as caught:
         run_one(toy(epochs=1))
+    assert f"{path}: made with {says}" in str(caught.value)
+    assert str(caught.value).endswith(f"Use another --out, or delete {path} and {path.with_suffix('')} to start over.")
+
+
+def test_a_record_from_before_there_were_hashes_is_read(toy: Maker) -> None:
+    run_one(toy(epochs=1))
+    path = resolve(toy(epochs=1)).record_path
+    content = json.loads(path.read_text())
+    assert content["data"] == ""
+    assert content["code"].keys() == {"toy_experiment.py"}
+    del content["data"], content["code"]
+    path.write_text(json.dumps(content))
+    assert run_one(toy(epochs=1)).code is None
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize("done", [False, True])
+def test_a_copied_folder_is_not_the_run_of_another_seed(toy: Maker, done: bool) -> None:
+    if done:
+        run_one(toy())
+    else:
+        with pytest.raises(InterruptedError):
+            run_one(toy(), InterruptAfter(3))
+    other = resolve(toy(seed=1)).folder
+    shutil.copytree(resolve(toy()).folder, other)
+    with pytest.raises(RecordError) as caught:
+        run_one(toy(seed=1))
+    assert "made with seed=0, but this run asks for seed=1. Use another --out, or delete" in str(caught.value)
+    assert str(other) in str(caught.value)
+    assert not resolve(toy(seed=1)).record_path.exists()
+
+
+OWN = """
+from {module}_parts import SCALE
+
+from toy_experiment import Toy
+
+class Mine(Toy):
+    name = "mine"
+
+    def batch(self, *key):
+        x, y = super().batch(*key)
+        return x, SCALE * y
+"""
+
+
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize("edited", ["", "_parts"])
+def test_edited_user_code_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str) -> None:
+    module = f"mine{edited}_task"
+    (tmp_path / f"{module}.py").write_text(OWN.format(module=module))
+    (tmp_path / f"{module}_parts.py").write_text("SCALE = 2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    whole, half = (
+        RunRequest(f"{module}:Mine", "linear", 0, "quick", {}, tmp_path / name) for name in ("whole", "half")
+    )
+    record = run_one(whole)
+    with pytest.raises(InterruptedError):
+        run_one(half, InterruptAfter(2))
+    assert comparable(run_one(whole)) == comparable(record)
+    file = tmp_path / f"{module}{edited}.py"
+    file.write_text(file.read_text() + "\n# edited\n")
+    says = rf"made with {file.name} of hash \w{{16}}…, but now its hash is \w{{16}}…\. Use another --out"
+    for request in (whole, half):
+        with pytest.raises(RecordError, match=says):
+            run_one(request)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mooring.models.readout import ReadoutName
 from mooring.named import suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
-from mooring.suite.real.data.files import require
+from mooring.suite.real.data.files import MissingData, load, require
 from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import MemoryConfig
@@ -95,6 +95,14 @@ class RealExperiment(WarmedExperiment):
     def check_inputs(self) -> None:
         if self.config.dataset != "generated":
             require(self.config.dataset)
+
+    def data_hash(self) -> str | None:
+        if self.config.dataset == "generated":
+            return ""
+        try:
+            return load(self.config.dataset).sha256
+        except MissingData:
+            return None
 
     def describe(self) -> dict[str, Any]:
         return describe_model(self.model)

@@ -1,5 +1,6 @@
 """Records: what every training, check and measurement writes, and what all tables and figures are made from."""
 
+from mooring.suite.records.identity import Identity
 from mooring.suite.records.reader import LATER, USUALLY, Records, load, read, trained_on
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
 from mooring.suite.records.run import RunRecord, git_commit, record_path, unknown_commits, versions, write
@@ -10,6 +11,7 @@ __all__ = [
     "LATER",
     "SCHEMA",
     "USUALLY",
+    "Identity",
     "Record",
     "RecordError",
     "Records",

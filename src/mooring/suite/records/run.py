@@ -87,6 +87,8 @@ class RunRecord:
         selected_epoch: epoch, counted from 0, whose weights were selected.
         wall_seconds: training time, summed over resumes.
         parameters: ``total`` and ``memory`` (those under ``net.memory``).
+        data, code: hashes of the files it read and of user code (:class:`~mooring.suite.records.Identity`); None in a
+            record from before there were any.
         title, order: what tables call the model, and its place among the others (``Experiment.describe``).
     """
 
@@ -104,8 +106,16 @@ class RunRecord:
     git_commit: str = "unknown"
     devices: int = 1
     accelerator: str = "cpu"
+    data: str | None = None
+    code: dict[str, str] | None = None
     title: str | None = None
     order: int | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the run's :class:`~mooring.suite.records.Identity`."""
+        config = {**self.config, "devices": self.devices, "accelerator": self.accelerator}
+        named = {name: getattr(self, name) for name in ("task", "model", "seed", "data", "code")}
+        return {**named, "config": config}
 
     def to_text(self) -> str:
         """Return the file's text; diagnostics that would make it too large to be read are left out, largest first.
@@ -150,6 +160,8 @@ class RunRecord:
             found.need(name, kind=_KINDS[name], called=" or ".join(kind.__name__ for kind in _KINDS[name]))
         for name in record.metrics["best"]:
             found.need("metrics", "best", name, kind=(int, float), called="a number")
+        for name in record.code or ():
+            found.need("code", name, kind=(str,), called="a text")
         return record
 
 
@@ -159,7 +171,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("selected_epoch", "devices"), (int,)),
     **dict.fromkeys(("diagnostics", "parameters", "versions"), (dict,)),
     "wall_seconds": (int, float),
-    "title": (str, type(None)),
+    "code": (dict, type(None)),
+    **dict.fromkeys(("data", "title"), (str, type(None))),
     "order": (int, type(None)),
 }
 

@@ -1,7 +1,7 @@
 """Configs, the Lightning module, resume and run records: one trainer for every task."""
 
 from mooring.suite.records import RecordError, RunRecord
-from mooring.suite.train.config import ConfigError, parse_overrides, strict
+from mooring.suite.train.config import ConfigError, parse_overrides, parse_seeds, strict
 from mooring.suite.train.engine import RunsFailed, run_many
 from mooring.suite.train.experiment import (
     Experiment,
@@ -10,7 +10,7 @@ from mooring.suite.train.experiment import (
     list_experiments,
     register_experiment,
 )
-from mooring.suite.train.run import Run, RunRequest, parse_seeds, resolve, run_one
+from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import Monitor, Progress
 
 __all__ = [

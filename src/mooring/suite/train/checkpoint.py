@@ -6,13 +6,12 @@ Beside them is ``history.csv``, the curves so far, to watch while a run trains.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from mooring.suite.files import write_atomic
-from mooring.suite.train.config import Identity
+from mooring.suite.records.identity import Identity, digest
 
 GENERATIONS = 2
 GROUPS = ("weights", "best_weights", "optimizer")
@@ -81,7 +80,7 @@ class CheckpointStore:
             for name, tensor in getattr(checkpoint, group).items()
         }
         facts = {name: value for name, value in vars(checkpoint).items() if name not in GROUPS}
-        text = json.dumps({"config": self.identity.config, **facts})
+        text = json.dumps({"identity": self.identity.facts(), **facts})
         path = self.folder / f"epoch-{checkpoint.epochs_done:06d}.safetensors"
         write_atomic(path, save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
         for old in self.paths()[GENERATIONS:]:
@@ -102,8 +101,8 @@ class CheckpointStore:
                 instead = f"the one before it, {previous.name}" if previous else "a new start from epoch 0"
                 report(f"{path}: corrupt checkpoint ({content}), set aside as {path.name}.corrupt. Using {instead}.")
                 continue
-            checkpoint, config = content
-            self.identity.require(config, path, remove=self.folder)
+            checkpoint, facts = content
+            self.identity.require(facts, path, f"Use another --out, or delete {self.folder} to start over.")
             return checkpoint
         return None
 
@@ -134,7 +133,7 @@ def _csv(history: Sequence[dict[str, float]]) -> str:
 
 
 def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
-    """Return the file's checkpoint and config, or the reason why it cannot be trusted."""
+    """Return the file's checkpoint and the facts of its identity, or the reason why it cannot be trusted."""
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
@@ -151,12 +150,15 @@ def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
         return f"its header is not JSON: {error}"
     if isinstance(facts, dict):
         facts.setdefault("git_commit", UNKNOWN)
+        if "identity" not in facts and "config" in facts:
+            # Written before checkpoints named their run: it can be looked at, but no run resumes from it.
+            facts["identity"] = {"config": facts.pop("config")}
     groups = _split(tensors)
     fault = _fault(facts, groups)
     if fault:
         return fault
-    config = facts.pop("config")
-    return Checkpoint(**{**facts, **groups}), config
+    identity = facts.pop("identity")
+    return Checkpoint(**{**facts, **groups}), identity
 
 
 def _split(tensors: Tensors) -> dict[str, Tensors]:
@@ -170,7 +172,7 @@ def _split(tensors: Tensors) -> dict[str, Tensors]:
 def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
     """Why a run could not resume from these, or nothing. A checksum says that they are unchanged, not that they fit."""
     kinds = {
-        "config": dict,
+        "identity": dict,
         "epochs_done": int,
         "selected_epoch": int,
         "wall_seconds": float,
@@ -193,11 +195,25 @@ def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
         return f"selected_epoch is {selected}, with {epochs} epochs done"
     if not 0 <= seconds < math.inf:
         return f"wall_seconds is {seconds}"
+    fault = _identity_fault(facts["identity"])
+    if fault:
+        return fault
     # Only if the config says how many; whether it is the run's own is checked later.
-    most = facts["config"].get("epochs")
+    most = facts["identity"]["config"].get("epochs")
     if isinstance(most, int) and (epochs > most or (epochs == most and not facts["done"])):
         return f"epochs_done is {epochs} of {most}, and done is {facts['done']}"
     return _history_fault(facts["history"], epochs) or _tensors_fault(groups, epochs)
+
+
+def _identity_fault(identity: dict[str, Any]) -> str:
+    config, data, code = (identity.get(name) for name in ("config", "data", "code"))
+    if not isinstance(config, dict):
+        return f"the config of its identity is {config!r:.80}"
+    if not isinstance(data, str | None):
+        return f"the hash of its data is {data!r:.80}"
+    if code is not None and not (isinstance(code, dict) and all(isinstance(value, str) for value in code.values())):
+        return f"the hashes of its code are {code!r:.80}"
+    return ""
 
 
 def _history_fault(history: list[Any], epochs: int) -> str:
@@ -227,10 +243,12 @@ def _tensors_fault(groups: Mapping[str, Tensors], epochs: int) -> str:
 
 
 def _digest(tensors: Tensors, text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        # Viewed as bytes because numpy has no bfloat16.
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    def parts() -> Iterator[Any]:
+        yield text
+        for name in sorted(tensors):
+            tensor = tensors[name].contiguous()
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}"
+            # Viewed as bytes because numpy has no bfloat16.
+            yield tensor.reshape(-1).view(torch.uint8).numpy().data
+
+    return digest(parts())

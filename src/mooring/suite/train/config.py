@@ -13,13 +13,15 @@ import functools
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mooring.named import suggest
-from mooring.suite.records import RecordError
 
 Config = TypeVar("Config")
+# The generators of all libraries take seeds of 32 bits.
+LARGEST_SEED = 2**32 - 1
+# More runs than anyone could want; a list of many more would fill the memory.
+MOST_SEEDS = 10_000
 
 
 class ConfigError(ValueError):
@@ -83,6 +85,33 @@ def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, 
     return changes
 
 
+def parse_seeds(text: str) -> list[int]:
+    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first_text, dash, last_text = part.partition("-")
+        try:
+            first, last = int(first_text), int(last_text if dash else first_text)
+        except ValueError:
+            raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
+        if last < first:
+            raise ValueError(
+                f"run: --seeds is {text!r}; {part.strip()} counts down and is empty. Write {last}-{first}."
+            )
+        if last > LARGEST_SEED or last - first >= MOST_SEEDS:
+            raise ValueError(
+                f"run: --seeds is {text!r}; expected seeds up to {LARGEST_SEED}, {MOST_SEEDS:,} of them at most."
+            )
+        seeds += range(first, last + 1)
+    if len(seeds) > MOST_SEEDS:
+        raise ValueError(f"run: --seeds names {len(seeds):,} seeds; expected {MOST_SEEDS:,} at most.")
+    return seeds
+
+
 def flat(config: Any) -> dict[str, Any]:
     """Return every field of a config and of its parts by name."""
     cls: type = type(config)
@@ -101,40 +130,6 @@ def defaults(cls: type) -> dict[str, Any]:
     """Return the fields of a config class that have a default, with it, as JSON stores them."""
     found = {name: leaf.default for name, leaf in leaves(cls).items() if leaf.default is not dataclasses.MISSING}
     return json.loads(json.dumps(found))
-
-
-def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
-    """Name the first field in which two JSON configs differ; None when they are equal."""
-    for name in [*left, *(name for name in right if name not in left)]:
-        # Compared as text because nan differs from itself.
-        if json.dumps(left.get(name, "<absent>")) != json.dumps(right.get(name, "<absent>")):
-            return name
-    return None
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-    """What must agree for a record or checkpoint to belong to a run.
-
-    Args:
-        config: the run's config, as JSON stores it.
-        defaults: the value of a field that a file does not have: options are added to configs, and older files
-            were made as if with the defaults.
-    """
-
-    config: Mapping[str, Any]
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def require(self, have: Mapping[str, Any], path: Path, remove: Path) -> None:
-        """Refuse to resume from a file that was made with the config `have`, unless it is the run's own."""
-        have = {**self.defaults, **have}
-        name = differing_field(self.config, have)
-        if name is not None:
-            raise RecordError(
-                f"{path}: made with {name}={have.get(name, '<absent>')!r}, but this run asks for "
-                f"{name}={self.config.get(name, '<absent>')!r}. Use another --out, or delete {remove} to start over.",
-                path,
-            )
 
 
 def _made(make: Callable[[], Config], where: str) -> Config:

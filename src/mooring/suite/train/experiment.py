@@ -141,6 +141,23 @@ class Experiment(ABC):
         """Raise OSError with what to type if a file that the run reads is not there; called before any run starts."""
         return
 
+    def data_hash(self) -> str | None:
+        """Return the hash of the files that the run reads; None if they are not here, empty if its data follow from
+        the config.
+        """
+        return ""
+
+    def source_modules(self) -> set[str]:
+        """Return the names of the modules that define the experiment and its model."""
+        modules = {cls.__module__ for cls in type(self).__mro__}
+        # A convolution and a memory are joined by a plus.
+        for part in self.model.split("+"):
+            if ":" in part:
+                modules.add(part.partition(":")[0])
+            elif part in zoo.names():
+                modules.add(zoo.entry(part).build.__module__)
+        return modules
+
     def describe(self) -> dict[str, Any]:
         """Return what a record tells tables about the model: its ``title``, and its ``order`` among the others."""
         order = self.models.index(self.model) if self.model in self.models else len(self.models)

@@ -17,18 +17,15 @@ from torch import nn
 
 from mooring.named import suggest
 from mooring.suite.files import remove_leftovers
-from mooring.suite.records import RecordError, RunRecord, git_commit, record_path, versions
+from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git_commit, record_path, versions
+from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore
-from mooring.suite.train.config import ConfigError, Identity, defaults, flat, override, to_json
+from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
 from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
 from mooring.suite.train.view import Monitor
 
 # Long enough for a killed predecessor to release the lock, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
-# The generators of all libraries take seeds of 32 bits.
-LARGEST_SEED = 2**32 - 1
-# More runs than anyone could want; a list of many more would fill the memory.
-MOST_SEEDS = 10_000
 # Stands between the commits of a run that was resumed with other code.
 THEN = ", then "
 
@@ -86,25 +83,24 @@ class Run:
     @property
     def identity(self) -> Identity:
         """What must agree for a record or checkpoint to belong to this run."""
-        config = self.experiment.config
-        asked = {"devices": self.request.devices, "accelerator": self.request.accelerator}
-        usual = {"devices": 1, "accelerator": "cpu"}
-        return Identity({**to_json(config), **asked}, {**defaults(type(config)), **usual})
+        experiment, request = self.experiment, self.request
+        return Identity(
+            task=experiment.name,
+            model=request.model,
+            seed=request.seed,
+            config={**to_json(experiment.config), **{name: getattr(request, name) for name in USUALLY}},
+            data=experiment.data_hash(),
+            code=code_hashes(experiment.source_modules()),
+            defaults={**defaults(type(experiment.config)), **USUALLY},
+        )
 
     def finished(self) -> RunRecord | None:
         """Return the record if the run is finished; an error if it is of another run, or of another config."""
         if not self.record_path.exists():
             return None
         record = RunRecord.read(self.record_path)
-        for name, asked in (("task", self.experiment.name), ("model", self.request.model), ("seed", self.request.seed)):
-            if getattr(record, name) != asked:
-                raise RecordError(
-                    f"{self.record_path}: a record of {name} {getattr(record, name)!r}, but this run has {name} "
-                    f"{asked!r}. Move the file to where it belongs, or use another --out.",
-                    self.record_path,
-                )
-        have = {**record.config, "devices": record.devices, "accelerator": record.accelerator}
-        self.identity.require(have, self.record_path, remove=self.record_path)
+        remedy = f"Use another --out, or delete {self.record_path} and {self.folder} to start over."
+        self.identity.require(record.facts(), self.record_path, remedy)
         return record
 
 
@@ -138,33 +134,6 @@ def _plain(value: Any) -> str:
     return "+".join(map(_plain, value)) if isinstance(value, tuple) else quote(str(value), safe="+ ")
 
 
-def parse_seeds(text: str) -> list[int]:
-    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
-
-    >>> parse_seeds("0-2,7")
-    [0, 1, 2, 7]
-    """
-    seeds: list[int] = []
-    for part in text.split(","):
-        first_text, dash, last_text = part.partition("-")
-        try:
-            first, last = int(first_text), int(last_text if dash else first_text)
-        except ValueError:
-            raise ValueError(f"run: --seeds is {text!r}; expected numbers as in 0, 0,3 or 0-4.") from None
-        if last < first:
-            raise ValueError(
-                f"run: --seeds is {text!r}; {part.strip()} counts down and is empty. Write {last}-{first}."
-            )
-        if last > LARGEST_SEED or last - first >= MOST_SEEDS:
-            raise ValueError(
-                f"run: --seeds is {text!r}; expected seeds up to {LARGEST_SEED}, {MOST_SEEDS:,} of them at most."
-            )
-        seeds += range(first, last + 1)
-    if len(seeds) > MOST_SEEDS:
-        raise ValueError(f"run: --seeds names {len(seeds):,} seeds; expected {MOST_SEEDS:,} at most.")
-    return seeds
-
-
 def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """Train, select, evaluate and write the record; resume where a killed run of the same request stopped.
 
@@ -187,7 +156,8 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
 
     request, experiment = run.request, run.experiment
-    store = CheckpointStore(run.folder, run.identity)
+    identity = run.identity
+    store = CheckpointStore(run.folder, identity)
     # Asked before training: what is committed meanwhile is not the code that trains.
     commit = git_commit()
     state = store.load(monitor.note) or Checkpoint(git_commit=commit)
@@ -211,10 +181,9 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         final, diagnostics = experiment.finish(net)
     best = {name: value for name, value in state.history[state.selected_epoch].items() if name != "epoch"}
     counts = {name: parameter.numel() for name, parameter in net.named_parameters()}
+    named = {name: value for name, value in identity.facts().items() if name != "config"}
     record = RunRecord(
-        task=experiment.name,
-        model=request.model,
-        seed=request.seed,
+        **named,
         preset=request.preset,
         config=to_json(experiment.config),
         metrics={"best": best, "final": final, "epochs": state.history},
@@ -264,11 +233,14 @@ def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
     try:
         net.load_state_dict(weights)
     except RuntimeError as error:
-        said = " ".join(str(error).split())
-        raise RecordError(
-            f"{run.folder}: its checkpoint does not fit the network ({said}). The code has changed since it was "
-            "written; delete the folder to start over."
-        ) from error
+        raise _misfit(run, " ".join(str(error).split())) from error
+
+
+def _misfit(run: Run, reason: str) -> RecordError:
+    return RecordError(
+        f"{run.folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
+        "delete the folder to start over."
+    )
 
 
 @contextlib.contextmanager
