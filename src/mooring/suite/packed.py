@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from mooring.suite.files import write_atomic
+from mooring.suite.records.identity import ABSENT, Identity, digest
 
 Graph = TypeVar("Graph")
 
@@ -80,19 +82,36 @@ class Packed(Generic[Graph]):
         found: Graph = self.graph_type(**values)
         return found
 
-    def save(self, path: Path) -> None:
-        """Write to ``path``; a kill at any moment leaves the old file or the new one, never a part of one."""
+    def sha256(self) -> str:
+        """Return the hash of the arrays."""
+        parts: list[str | bytes] = []
+        for name, array in sorted(self.arrays.items()):
+            parts += [f"{name} {array.dtype} {array.shape}", array.tobytes()]
+        return digest(parts)
+
+    def save(self, path: Path, identity: Identity) -> None:
+        """Write to ``path``, with the identity and the hash of the arrays.
+
+        A kill at any moment leaves the old file or the new one, never a part of one.
+        """
         content = io.BytesIO()
-        np.savez(content, **self.arrays)  # type: ignore[arg-type] # a field may not be called allow_pickle
+        facts = json.dumps({**identity.facts(), "data": self.sha256()})
+        np.savez(content, identity=np.array(facts), **self.arrays)  # type: ignore[arg-type] # not called allow_pickle
         write_atomic(path, content.getvalue())
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, identity: Identity) -> Self:
+        """Read :meth:`save` back; RecordError if the identity is another one or the hash is that of other arrays."""
         # Opened here, because numpy forgets to close a file that turns out to be broken.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return cls(
-                {name: stored[name] for name in (*(field.name for field in fields(cls.graph_type)), *cls.starts)}
-            )
+            names = (*(field.name for field in fields(cls.graph_type)), *cls.starts)
+            packed, facts = cls({name: stored[name] for name in names}), json.loads(str(stored["identity"]))
+        if not isinstance(facts, dict) or not isinstance(facts.get("config"), dict):
+            raise ValueError(f"{path}: its identity is {facts!r:.80}, expected a JSON object with a config.")
+        # Without a hash nothing says that the arrays are what they were.
+        facts |= {"data": facts.get("data") or ABSENT, "code": identity.code}
+        replace(identity, data=packed.sha256()).require(facts, path, "It is made again.")
+        return packed
 
 
 def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +16,17 @@ import pytest
 import torch
 
 from mooring.suite.linksets.data import LinkDataset, LinkSettings, cached, dataset, generate, generate_many
-from mooring.suite.linksets.data.dataset import cache_key, collate, turn
+from mooring.suite.linksets.data.dataset import cache_identity, cache_key, collate, turn
 from mooring.suite.linksets.data.graph import bearing, candidates, sector_of
 
 SMALL = LinkSettings(nodes=(5, 11), larger_nodes=(13, 17))
 
 
 def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path) -> None:
+    identity = cache_identity(SMALL, "train", 47, 0)
     for workers in (1, 2):
-        generate_many(SMALL, "train", 47, seed=0, workers=workers).save(tmp_path / f"{workers}.npz")
-    generate_many(SMALL, "train", 47, seed=1).save(tmp_path / "other.npz")
+        generate_many(SMALL, "train", 47, seed=0, workers=workers).save(tmp_path / f"{workers}.npz", identity)
+    generate_many(SMALL, "train", 47, seed=1).save(tmp_path / "other.npz", identity)
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
     assert (tmp_path / "1.npz").read_bytes() != (tmp_path / "other.npz").read_bytes()
 
@@ -66,12 +70,57 @@ def test_second_call_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(path.parent.glob("*.tmp"))
 
 
-def test_key_changes_with_every_setting() -> None:
+def invert_labels(arrays: dict[str, np.ndarray]) -> None:
+    arrays["chosen"] = ~arrays["chosen"]
+
+
+def swap_axes(arrays: dict[str, np.ndarray]) -> None:
+    arrays["pairs"] = arrays["pairs"].T
+
+
+def with_facts(**changes: object) -> Callable[[dict[str, np.ndarray]], None]:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        facts = {**json.loads(str(arrays["identity"])), **changes}
+        arrays["identity"] = np.array(json.dumps(facts))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (invert_labels, r"made with data of hash \w{16}…, but this run reads data of hash \w{16}…\. It is made again"),
+        (swap_axes, r"made with data of hash"),
+        (with_facts(data=None), r"made with data of hash <absent>"),
+        (with_facts(seed=1), r"made with seed=1, but this run asks for seed=0"),
+        (with_facts(config={}), r"made with version='<absent>', but this run asks for version=1"),
+        (with_facts(config=[]), ""),
+        (lambda arrays: arrays.pop("identity"), ""),  # written before there was one
+    ],
+)
+def test_a_changed_file_is_made_again(
+    tmp_path: Path, change: Callable[[dict[str, np.ndarray]], object], says: str
+) -> None:
+    first = cached(SMALL, "test", 3, seed=0, folder=tmp_path)
+    (path,) = tmp_path.rglob("*.npz")
+    whole = path.read_bytes()
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    change(arrays)
+    np.savez(path, **arrays)
+    with pytest.warns(UserWarning, match=says) if says else nullcontext():
+        again = cached(SMALL, "test", 3, seed=0, folder=tmp_path)
+    assert np.array_equal(again.chosen, first.chosen)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("of", [cache_key, lambda *asked: repr(cache_identity(*asked))])
+def test_key_and_identity_change_with_every_setting(of: Callable[..., str]) -> None:
     changes = {"nodes": (5, 12), "larger_nodes": (14, 17), "sectors": 4, "per_sector": 2, "degree": 5}
     changes |= {"reach": 0.9, "spread": 5.0, "decay": 0.8}
     assert set(changes) == {field.name for field in dataclasses.fields(SMALL)}
-    keys = {cache_key(dataclasses.replace(SMALL, **{name: value}), "test", 3, 0) for name, value in changes.items()}
-    keys |= {cache_key(SMALL, *rest) for rest in (("test", 3, 0), ("train", 3, 0), ("test", 5, 0), ("test", 3, 1))}
+    keys = {of(dataclasses.replace(SMALL, **{name: value}), "test", 3, 0) for name, value in changes.items()}
+    keys |= {of(SMALL, *rest) for rest in (("test", 3, 0), ("train", 3, 0), ("test", 5, 0), ("test", 3, 1))}
     assert len(keys) == len(changes) + 4
 
 

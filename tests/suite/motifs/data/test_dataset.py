@@ -8,6 +8,7 @@ import torch
 
 from mooring.suite.motifs.data import MotifDataset, MotifSettings, generate, generate_many
 from mooring.suite.motifs.data.dataset import cached_census, collate
+from mooring.suite.records import Identity
 
 SETTINGS = MotifSettings()
 
@@ -33,8 +34,9 @@ def test_a_packed_graph_is_the_graph_of_its_index():
 
 def test_saving_and_loading_changes_nothing(tmp_path):
     packed = generate_many(SETTINGS, "mixture", 7, seed=3)
-    packed.save(tmp_path / "mixture.npz")
-    assert as_bytes(MotifDataset.load(tmp_path / "mixture.npz")) == as_bytes(packed)
+    identity = Identity("motifs", "", 0, {})
+    packed.save(tmp_path / "mixture.npz", identity)
+    assert as_bytes(MotifDataset.load(tmp_path / "mixture.npz", identity)) == as_bytes(packed)
 
 
 def test_a_graph_out_of_range_is_refused():

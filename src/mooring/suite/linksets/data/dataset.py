@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,6 +25,8 @@ from torch_geometric.data import Data
 from mooring.suite.linksets.data.generator import generate
 from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
 from mooring.suite.packed import Packed, in_chunks, ragged
+from mooring.suite.records import RecordError
+from mooring.suite.records.identity import Identity, digest
 
 # Part of the cache key: raise it when the same settings would give other graphs.
 _VERSION = 1
@@ -66,24 +68,35 @@ def cached(
     folder: Path | None = None,
 ) -> LinkDataset:
     """:func:`generate_many`, kept in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``) under a hash of the
-    settings. An unreadable file is made again; if several processes want the same file, only one makes it.
+    settings. A file that is unreadable, of other graphs, or changed since it was written is made again; if several
+    processes want the same file, only one makes it.
     """
     folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
+    identity = cache_identity(settings, split, num_graphs, seed)
     path = folder / "linksets" / f"{split}-{cache_key(settings, split, num_graphs, seed)}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         try:
-            return LinkDataset.load(path)
+            return LinkDataset.load(path, identity)
+        except RecordError as error:
+            warnings.warn(str(error), stacklevel=2)
         except (FileNotFoundError, KeyError, ValueError, EOFError, BadZipFile):
-            dataset = generate_many(settings, split, num_graphs, seed, workers=workers)
-            dataset.save(path)
-            return dataset
+            pass
+        dataset = generate_many(settings, split, num_graphs, seed, workers=workers)
+        dataset.save(path, identity)
+        return dataset
+
+
+def cache_identity(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> Identity:
+    """Return what decides which graphs they are; no model has a part in it."""
+    config = {"version": _VERSION, **asdict(settings), "split": split, "num_graphs": num_graphs}
+    return Identity("linksets", "", seed, config)
 
 
 def cache_key(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> str:
     """Return a name for these graphs: equal for equal arguments, and for no others."""
     asked = [_VERSION, asdict(settings), split, num_graphs, seed]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
+    return digest([json.dumps(asked, sort_keys=True)])[:20]
 
 
 def _generate_range(settings: LinkSettings, split: str, seed: int, indices: range) -> list[LinkGraph]:
