@@ -364,6 +364,40 @@ def test_a_checkpoint_of_other_code_is_refused(toy: Maker, monkeypatch: pytest.M
         run_one(request)
 
 
+@pytest.mark.usefixtures("every_checkpoint")
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("0.exp_avg", torch.zeros(1, 3), r"0\.exp_avg has shape \(1, 3\), expected \(1, 7\)"),
+        ("1.exp_avg_sq", torch.zeros(10**7), r"1\.exp_avg_sq has shape \(10000000,\), expected \(1, 1\)"),
+        ("2.step", torch.zeros(3), r"2\.step has shape \(3,\), expected \(\)"),
+        ("2.exp_avg", torch.zeros(1, dtype=torch.long), r"2\.exp_avg is torch\.int64, expected real numbers"),
+        ("3.exp_avg", torch.zeros(1), r"3\.exp_avg belongs to parameter 3, but there are 3"),
+        ("1.exp_avg", None, "parameter 1 has exp_avg_sq, step, expected exp_avg, exp_avg_sq and step"),
+        ("1.max_exp_avg_sq", torch.zeros(1, 1), "parameter 1 has exp_avg, exp_avg_sq, max_exp_avg_sq, step, expected"),
+    ],
+)
+def test_an_optimizer_that_does_not_fit_is_refused_before_it_is_loaded(
+    toy: Maker, monkeypatch: pytest.MonkeyPatch, name: str, value: torch.Tensor | None, says: str
+) -> None:
+    with pytest.raises(InterruptedError):
+        run_one(toy(), InterruptAfter(2))
+    run = resolve(toy())
+    store = CheckpointStore(run.folder, run.identity)
+    state = store.load(pytest.fail)
+    assert state is not None
+    state.optimizer = {**state.optimizer, name: value} if value is not None else drop(state.optimizer, name)
+    store.save(state)
+    # With such tensors a step of the optimizer would end the process.
+    monkeypatch.setattr(fitting, "fit", lambda *_: pytest.fail("trained"))
+    with pytest.raises(RecordError, match=rf"does not fit the network \({says}.*\)\. .* delete the folder"):
+        run_one(toy())
+
+
+def drop(tensors: dict[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    return {key: value for key, value in tensors.items() if key != name}
+
+
 def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     from filelock import FileLock
 

@@ -113,6 +113,26 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     return {f"{index}.{name}": value.cpu() for index, values in state.items() for name, value in values.items()}
 
 
+def optimizer_fault(tensors: Tensors, parameters: Sequence[Tensor]) -> str:
+    """Why AdamW could not go on with these tensors, or nothing: its kernels read memory without looking at shapes."""
+    names: dict[int, set[str]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        index = int(number)
+        names.setdefault(index, set()).add(name)
+        if index >= len(parameters):
+            return f"{key} belongs to parameter {index}, but there are {len(parameters)}"
+        expected = () if name == "step" else tuple(parameters[index].shape)
+        if tuple(value.shape) != expected:
+            return f"{key} has shape {tuple(value.shape)}, expected {expected}"
+        if not value.is_floating_point():
+            return f"{key} is {value.dtype}, expected real numbers"
+    for index, found in names.items():
+        if found != {"step", "exp_avg", "exp_avg_sq"}:
+            return f"parameter {index} has {', '.join(sorted(found))}, expected exp_avg, exp_avg_sq and step"
+    return ""
+
+
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put :func:`optimizer_tensors` back; the groups' settings come from the config, not from the file."""
     state: dict[int, dict[str, Tensor]] = {}

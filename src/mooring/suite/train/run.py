@@ -19,7 +19,7 @@ from mooring.named import suggest
 from mooring.suite.files import remove_leftovers
 from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
-from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
 from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
 from mooring.suite.train.view import Monitor
@@ -167,6 +167,9 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     if not state.done:
         if state.weights:
             _load(net, state.weights, run)
+            groups = experiment.parameter_groups(net)
+            if fault := optimizer_fault(state.optimizer, [each for group in groups for each in group["params"]]):
+                raise _misfit(run, fault)
         elif request.overrides:
             from mooring.suite.train.effect import idle_note
 
