@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import resource
@@ -9,8 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
-from mooring.suite.files import remove_leftovers, write_atomic
+from mooring.suite.files import hold, remove_leftovers, write_atomic
 from mooring.suite.report import build_report
 
 SOURCE = Path(__file__).parents[2] / "src" / "mooring"
@@ -126,3 +128,27 @@ def test_the_report_writes_files_in_no_other_way(path: Path) -> None:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             modes = [word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
             assert not (name == "open" and any(set(mode) & set("wax+") for mode in modes)), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP], ids=errno.errorcode.get)
+def test_a_file_system_without_locks_is_used_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with hold(tmp_path / "lock") as held:
+        assert not held
+    # A process that was killed leaves nothing behind that would stop its successor.
+    with hold(tmp_path / "lock"), hold(tmp_path / "lock"):
+        pass
+
+
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+    with hold(tmp_path / "lock") as held:
+        assert held
+        with pytest.raises(Timeout), hold(tmp_path / "lock", 0):
+            pass
+    with hold(tmp_path / "lock", 0) as held:
+        assert held

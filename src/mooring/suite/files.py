@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written under another name, flushed to disk, then renamed."""
+"""Files that are either whole or absent: written under another name, flushed to disk, then renamed. And locks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+
+from filelock import FileLock
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
@@ -43,6 +45,40 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Delete the temporary files that killed writers of `name` left in `folder`."""
     for path in folder.glob(f".{name}.*.tmp"):
         path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def hold(path: Path, seconds: float = -1) -> Iterator[bool]:
+    """Hold the lock `path`, which the system releases when the process dies; False on a file system without locks.
+
+    Args:
+        path: the lock file, which stays.
+        seconds: how long to wait for another holder; for ever by default.
+
+    Raises:
+        filelock.Timeout: When the other holder has it for longer.
+    """
+    if _has_locks(path):
+        with FileLock(path, timeout=seconds):
+            yield True
+    else:
+        yield False
+
+
+def _has_locks(path: Path) -> bool:
+    # Releases of filelock differ here: an error, a wait for ever, or a file that a killed process leaves behind.
+    try:
+        import fcntl
+    except ImportError:  # Windows, which has locks everywhere.
+        return True
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return True
+        except OSError:
+            return False
+    return True
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import torch
 from toy_experiment import Toy, ToyConfig, ToyNet
 
+from mooring.suite.files import hold
 from mooring.suite.records import RecordError, RunRecord, read
 from mooring.suite.report.published import problem
 from mooring.suite.train import ConfigError, Monitor, Progress, RunRequest, resolve, run_one
@@ -398,14 +400,21 @@ def drop(tensors: dict[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]
     return {key: value for key, value in tensors.items() if key != name}
 
 
-def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    from filelock import FileLock
+def test_a_run_goes_on_where_the_file_system_has_no_locks(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
 
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.warns(UserWarning, match="linear-seed0: its file system has no locks"):
+        assert run_one(toy(epochs=1)).seed == 0
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(toy: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.suite.train.run.LOCK_SECONDS", 0.05)
     request = toy()
     resolve(request).folder.mkdir(parents=True)
     with (
-        FileLock(resolve(request).folder / "lock"),
+        hold(resolve(request).folder / running.LOCK),
         pytest.raises(RecordError, match="another process is training this run"),
     ):
         run_one(request)

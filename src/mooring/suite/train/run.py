@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import quote
 
 import torch
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from torch import nn
 
 from mooring.named import suggest
-from mooring.suite.files import remove_leftovers
+from mooring.suite.files import hold, remove_leftovers
 from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
@@ -24,6 +24,7 @@ from mooring.suite.train.config import ConfigError, defaults, flat, override, to
 from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
 from mooring.suite.train.view import Monitor
 
+LOCK = "lock"
 # Long enough for a killed predecessor to release the lock, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
 # Stands between the commits of a run that was resumed with other code.
@@ -79,6 +80,15 @@ class Run:
     def folder(self) -> Path:
         """Where checkpoints, log and curves go while the run is under way."""
         return self.record_path.with_suffix("")
+
+    def under_way(self) -> bool:
+        """Return whether some process is training this run now, as far as the file system has locks."""
+        lock = self.folder / LOCK
+        try:
+            with hold(lock, 0) if lock.exists() else contextlib.nullcontext():
+                return False
+        except Timeout:
+            return True
 
     @property
     def identity(self) -> Identity:
@@ -146,9 +156,9 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
         request: what to run.
         monitor: told of finished epochs and of corrupt checkpoints; by default the latter become warnings.
     """
-    run = resolve(request)
-    with _only_one(run), _one_thread(), torch.random.fork_rng(devices=[]):
-        return run.finished() or _train(run, monitor or Monitor())
+    run, monitor = resolve(request), monitor or Monitor()
+    with _only_one(run, monitor), _one_thread(), torch.random.fork_rng(devices=[]):
+        return run.finished() or _train(run, monitor)
 
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
@@ -247,22 +257,20 @@ def _misfit(run: Run, reason: str) -> RecordError:
 
 
 @contextlib.contextmanager
-def _only_one(run: Run) -> Iterator[None]:
-    """Hold the run's lock, which the system releases when the process dies."""
+def _only_one(run: Run, monitor: Monitor) -> Iterator[None]:
     run.folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(run.folder / "lock", timeout=LOCK_SECONDS)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RecordError(
-            f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
-        ) from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            held = stack.enter_context(hold(run.folder / LOCK, LOCK_SECONDS))
+        except Timeout:
+            raise RecordError(
+                f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
+            ) from None
+        if not held:
+            monitor.note(f"{run.folder}: its file system has no locks. Do not start this run a second time meanwhile.")
         remove_leftovers(run.folder)
         remove_leftovers(run.record_path.parent, run.record_path.name)
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

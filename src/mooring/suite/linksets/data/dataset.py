@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from filelock import FileLock
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from rich.console import Console
@@ -22,6 +21,7 @@ from rich.progress import track
 from torch import Tensor
 from torch_geometric.data import Data
 
+from mooring.suite.files import hold
 from mooring.suite.linksets.data.generator import generate
 from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
 from mooring.suite.packed import Packed, in_chunks, ragged
@@ -75,7 +75,7 @@ def cached(
     identity = cache_identity(settings, split, num_graphs, seed)
     path = folder / "linksets" / f"{split}-{cache_key(settings, split, num_graphs, seed)}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
+    with hold(path.with_suffix(".lock")):
         try:
             return LinkDataset.load(path, identity)
         except RecordError as error:
