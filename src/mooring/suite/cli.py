@@ -96,15 +96,7 @@ def run(
     try:
         from mooring import zoo
         from mooring.suite.report import tables_text
-        from mooring.suite.train import (
-            RunRequest,
-            RunsFailed,
-            get_experiment,
-            parse_overrides,
-            parse_seeds,
-            resolve,
-            run_many,
-        )
+        from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve, run_many
 
         import_from_here(task, models)
         experiment = get_experiment(task)
@@ -122,11 +114,11 @@ def run(
         run_many(requests, workers, engine)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         fail("run: interrupted. Checkpoints are kept: the same command resumes from the last of them.", 130)
-    except RunsFailed as failed:
-        fail(str(failed))
-    # Already fitted to the console.
-    text = tables_text([resolve(request).record_path for request in requests], console.width)
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    # What another process is training has no record yet.
+    paths = [path for request in requests if (path := resolve(request).record_path).exists()]
+    if paths:
+        # Already fitted to the console.
+        console.print(tables_text(paths, console.width), highlight=False, markup=False, soft_wrap=True)
 
 
 def require_zoo(requests: list[Any], own: tuple[str, ...]) -> None:

@@ -1,25 +1,33 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from mooring.suite.files import hold
 from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
-from mooring.suite.train.engine import worker_environment
-from mooring.suite.train.view import PROGRESS_FILE, read_progress
+from mooring.suite.train.engine_local import LocalEngine, LocalJob, worker_environment
+from mooring.suite.train.run import LOCK
+from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
 
 Maker = Callable[..., RunRequest]
 
 
 class FakeJob:
-    """Ends after a few polls, in this process."""
+    """Ends after a few polls, in this process; whether it has made a record does not follow from what it says."""
+
+    reason = ""
+    crashing: tuple[int, ...] = ()
 
     def __init__(self, request: RunRequest, polls: int) -> None:
         self.request = request
@@ -30,8 +38,9 @@ class FakeJob:
         self.polls -= 1
         if self.polls > 0:
             return None
-        run_one(self.request)
-        return ""
+        if self.request.seed not in self.crashing:
+            run_one(self.request)
+        return self.reason
 
     def kill(self) -> None:
         self.killed = True
@@ -44,16 +53,26 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.most = 0
 
+    def require(self, runs: Sequence[Run]) -> None:
+        pass
+
     def start(self, run: Run) -> FakeJob:
         self.jobs.append(FakeJob(run.request, polls=3))
         self.most = max(self.most, sum(job.request.devices for job in self.jobs if job.polls > 0))
         return self.jobs[-1]
 
 
+def other_process(request: RunRequest) -> AbstractContextManager[bool]:
+    """The lock of a run, held as by another process that trains it."""
+    folder = resolve(request).folder
+    folder.mkdir(parents=True, exist_ok=True)
+    return hold(folder / LOCK)
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
-    monkeypatch.setattr(engine, "_engine", lambda name: made)
+    monkeypatch.setattr(engine, "_engine", lambda name, runs: made)
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
     return made
 
@@ -72,6 +91,74 @@ def test_finished_runs_are_not_started(toy: Maker, fake: FakeEngine) -> None:
     records = run_many([toy(seed=seed, epochs=1) for seed in (0, 1)])
     assert [job.request.seed for job in fake.jobs] == [0]
     assert [record.seed for record in records] == [0, 1]
+
+
+@pytest.mark.parametrize("reason", ["", "exit code 1", "ended by SIGKILL"])
+def test_success_is_a_readable_record_however_the_process_ended(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    monkeypatch.setattr(FakeJob, "reason", reason)
+    monkeypatch.setattr(FakeJob, "crashing", (1,))
+    with pytest.raises(RunsFailed) as caught:
+        run_many([toy(seed=seed, epochs=1) for seed in (0, 1, 2)])
+    assert [record.seed for record in caught.value.records] == [0, 2]
+    assert [(request.seed, why) for request, why in caught.value.failures] == [(1, reason or "ended without a record")]
+
+
+def test_an_unreadable_record_fails_its_run_alone(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeJob, "crashing", (1,))
+    monkeypatch.setattr(FakeJob, "kill", lambda self: pytest.fail("a run was killed for the record of another"))
+
+    class Truncating(FakeJob):
+        def poll(self) -> str | None:
+            outcome = super().poll()
+            if outcome is not None and self.request.seed == 1:
+                resolve(self.request).record_path.write_text("{")
+            return outcome
+
+    monkeypatch.setattr(sys.modules[__name__], "FakeJob", Truncating)
+    with pytest.raises(RunsFailed) as caught:
+        run_many([toy(seed=seed, epochs=1) for seed in (0, 1, 2)])
+    assert [record.seed for record in caught.value.records] == [0, 2]
+    ((request, reason),) = caught.value.failures
+    assert request.seed == 1
+    assert "linear-seed1.json: not valid JSON" in reason
+
+
+def test_what_another_process_trains_is_skipped_and_has_not_failed(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine, "LOCK_SECONDS", 0.1)
+    requests = [toy(seed=seed, epochs=1) for seed in (0, 1)]
+    with other_process(requests[0]):
+        assert [record.seed for record in run_many(requests)] == [1]
+    assert [job.request.seed for job in fake.jobs] == [1]
+    assert "linear seed 0: run by another process, skipped" in capsys.readouterr().err
+    # What it left undone is done by the same call later.
+    assert [record.seed for record in run_many(requests)] == [0, 1]
+
+
+def test_what_another_process_finishes_or_leaves_meanwhile_is_not_skipped(
+    toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [toy(seed=seed, epochs=1) for seed in (0, 1, 2)]
+    finished, left = other_process(requests[0]), other_process(requests[1])
+    finished.__enter__()
+    left.__enter__()
+    ticks: list[int] = []
+
+    def tick(self: PlainView) -> None:
+        ticks.append(1)
+        if len(ticks) == 5:
+            finished.__exit__(None, None, None)
+            run_one(requests[0])
+            left.__exit__(None, None, None)
+
+    monkeypatch.setattr(PlainView, "tick", tick)
+    assert [record.seed for record in run_many(requests)] == [0, 1, 2]
+    assert [job.request.seed for job in fake.jobs] == [2, 1]
 
 
 def test_an_interrupt_kills_what_runs(toy: Maker, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +258,46 @@ def test_a_failing_run_is_reported_and_the_others_go_on(
     (record,) = caught.value.records
     same = run_one(toy(out=tmp_path / "here", **settings))
     assert json.dumps(record.metrics) == json.dumps(same.metrics)
+
+
+def progressed(request: RunRequest) -> bool:
+    return read_progress(resolve(request).folder / PROGRESS_FILE) is not None
+
+
+def ranks_of(launcher: int) -> list[int]:
+    """The processes that train one run together, in the order of their start; the first child tracks resources."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    named = [(int(child), Path(f"/proc/{child}/cmdline").read_text()) for child in children]
+    return [child for child, command in named if "spawn_main" in command]
+
+
+@pytest.mark.parametrize(
+    ("number", "whom", "devices"),
+    [(signal.SIGTERM, "worker", 1), (signal.SIGKILL, "worker", 1), (signal.SIGTERM, "rank", 2)],
+)
+def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
+    toy: Maker, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, whom: str, devices: int
+) -> None:
+    short = toy(seed=1, epochs=2)
+    long = toy(epochs=10_000, sleep=0.01, devices=devices)
+    jobs: list[LocalJob] = []
+    monkeypatch.setattr(LocalEngine, "start", lambda self, run: jobs.append(LocalJob(run)) or jobs[-1])
+    sent = []
+
+    def end(self: PlainView) -> None:
+        if not sent and resolve(short).record_path.exists() and progressed(long):
+            sent.append(jobs[0].process.pid if whom == "worker" else ranks_of(jobs[0].process.pid)[-1])
+            os.kill(sent[0], number)
+
+    monkeypatch.setattr(PlainView, "tick", end)
+    with pytest.raises(RunsFailed) as caught:
+        run_many([long, short], workers=3)
+    assert [record.seed for record in caught.value.records] == [1]
+    ((request, reason),) = caught.value.failures
+    assert request == long
+    assert number.name in reason
+    if whom == "worker":
+        assert reason.startswith(f"ended by {number.name}, run again to resume it from its last checkpoint")
 
 
 def test_a_worker_dies_with_its_parent(toy: Maker) -> None:

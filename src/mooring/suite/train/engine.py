@@ -1,13 +1,8 @@
-"""Many runs at once: which to start, when, and what to report. Where they run is up to the engine.
-
-The local engine is here: one process per run, one thread each (:mod:`mooring.suite.train.worker`).
-"""
+"""Many runs at once: which to start, when, and what to report. Where they run is up to the engine."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,32 +11,28 @@ from typing import Literal, Protocol
 import torch
 
 from mooring.named import suggest
-from mooring.suite.records import RunRecord
+from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError
-from mooring.suite.train.run import Run, RunRequest, resolve
+from mooring.suite.train.run import LOCK_SECONDS, Run, RunRequest, resolve
 from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
 
 POLL_SECONDS = 0.2
 ENGINES = ("local", "ray")
-LOG_LINES = 15
-# Begins the line of a worker's log that says why it failed; the lines before it are details.
-FAILED = "failed: "
 
 
 class RunsFailed(RuntimeError):
-    """Some runs failed; the others were finished.
+    """Some runs failed; the others were finished, or belong to another process.
 
     Attributes:
         records: the finished runs' records.
         failures: the failed requests with the reasons.
     """
 
-    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]]) -> None:
+    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]], elsewhere: int = 0) -> None:
         names = "; ".join(str(request) for request, _ in failures)
-        total = len(records) + len(failures)
-        super().__init__(
-            f"{len(failures)} of {total} runs failed: {names}. The others are finished; run again to retry."
-        )
+        total = len(records) + len(failures) + elsewhere
+        others = "The others are finished" + (f", but for {elsewhere} run by another process" if elsewhere else "")
+        super().__init__(f"{len(failures)} of {total} runs failed: {names}. {others}; run again to retry.")
         self.records = records
         self.failures = failures
 
@@ -50,7 +41,7 @@ class Job(Protocol):
     """A run under way."""
 
     def poll(self) -> str | None:
-        """None while it runs, "" once it has succeeded, otherwise the reason for the failure."""
+        """None while it runs, then why it ended, which matters only if it left no record."""
 
     def kill(self) -> None:
         """End it now; its checkpoint stays."""
@@ -62,6 +53,9 @@ class Engine(Protocol):
     #: How many processes it can run at once.
     capacity: int
 
+    def require(self, runs: Sequence[Run]) -> None:
+        """ValueError if a run asks for more than there is."""
+
     def start(self, run: Run) -> Job:
         """Start a run and return at once."""
 
@@ -72,7 +66,8 @@ def run_many(
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
     All requests are checked before the first is started. Finished runs are not run again and killed ones resume, so the
-    same call after an interruption does the rest.
+    same call after an interruption does the rest. Runs that another process is training are left to it and are not in
+    the list.
 
     Args:
         requests: what to run.
@@ -96,55 +91,91 @@ def run_many(
     for index in waiting:
         runs[index].experiment.check_inputs()
     _require_networks([runs[index] for index in waiting])
-    failures: dict[int, str] = {}
     with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
         for index in done:
             view.finished(index, done[index], again=True)
+        sweep = Sweep(runs, done, view)
         if waiting:
-            _run_all(runs, waiting, _engine(engine), workers, view, done, failures)
+            sweep.run(waiting, _engine(engine, [runs[index] for index in waiting]), workers)
     records = [done[index] for index in sorted(done)]
-    if failures:
-        raise RunsFailed(records, [(requests[index], failures[index]) for index in sorted(failures)])
+    if sweep.failed:
+        failures = [(requests[index], sweep.failed[index]) for index in sorted(sweep.failed)]
+        raise RunsFailed(records, failures, len(sweep.elsewhere))
     return records
 
 
-def _run_all(
-    runs: Sequence[Run],
-    waiting: list[int],
-    engine: Engine,
-    workers: int | None,
-    view: View,
-    done: dict[int, RunRecord],
-    failures: dict[int, str],
-) -> None:
-    capacity = workers or engine.capacity
-    running: dict[int, Job] = {}
-    try:
-        while waiting or running:
-            while waiting and (not running or _room(runs, running, waiting[0], capacity)):
-                index = waiting.pop(0)
-                # Left by an earlier start, and out of date until the worker is up.
-                (runs[index].folder / PROGRESS_FILE).unlink(missing_ok=True)
-                running[index] = engine.start(runs[index])
-                view.started(index)
-            for index, job in list(running.items()):
-                outcome = job.poll()
-                if (progress := read_progress(runs[index].folder / PROGRESS_FILE)) is not None:
-                    view.progress(index, progress)
-                if outcome is None:
-                    continue
-                del running[index]
-                if outcome:
-                    failures[index] = outcome
-                    view.failed(index, outcome)
-                else:
-                    done[index] = RunRecord.read(runs[index].record_path)
-                    view.finished(index, done[index])
-            view.tick()
-            time.sleep(POLL_SECONDS)
-    finally:
-        for job in running.values():
-            job.kill()
+class Sweep:
+    """Runs and their outcomes by number: a record, the reason of a failure, or another process that is training it.
+
+    Args:
+        runs: all runs.
+        done: the records of those that are finished, to which the others are added.
+        view: shows the outcomes.
+    """
+
+    def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: View) -> None:
+        self.runs = runs
+        self.done = done
+        self.view = view
+        self.failed: dict[int, str] = {}
+        self.elsewhere: list[int] = []
+
+    def run(self, waiting: list[int], engine: Engine, workers: int | None) -> None:
+        """Run what is waiting, in order; kill what is running when interrupted."""
+        capacity = workers or engine.capacity
+        running: dict[int, Job] = {}
+        # Workers of a command that was just killed hold their locks until they notice.
+        patient_until = time.monotonic() + LOCK_SECONDS
+        try:
+            while waiting or running:
+                for index in list(waiting):
+                    if running and not _room(self.runs, running, index, capacity):
+                        break
+                    if self.runs[index].under_way():
+                        continue
+                    waiting.remove(index)
+                    if not self._settle(index, again=True):
+                        # Left by an earlier start, and out of date until the worker is up.
+                        (self.runs[index].folder / PROGRESS_FILE).unlink(missing_ok=True)
+                        running[index] = engine.start(self.runs[index])
+                        self.view.started(index)
+                if not running and time.monotonic() >= patient_until:
+                    self.elsewhere, waiting = waiting, []
+                for index, job in list(running.items()):
+                    reason = job.poll()
+                    if (progress := read_progress(self.runs[index].folder / PROGRESS_FILE)) is not None:
+                        self.view.progress(index, progress)
+                    if reason is not None:
+                        del running[index]
+                        if self._settle(index):
+                            continue
+                        if self.runs[index].under_way():
+                            waiting.append(index)
+                        else:
+                            self._fail(index, reason or "ended without a record")
+                self.view.tick()
+                time.sleep(POLL_SECONDS)
+        finally:
+            for job in running.values():
+                job.kill()
+        for index in self.elsewhere:
+            self.view.elsewhere(index)
+
+    def _settle(self, index: int, again: bool = False) -> bool:
+        """Return whether the run has a record; a readable one is success, however its process ended."""
+        try:
+            record = self.runs[index].finished()
+        except RecordError as error:
+            self._fail(index, str(error))
+            return True
+        if record is not None:
+            self.done[index] = record
+            self.view.finished(index, record, again)
+        return record is not None
+
+    def _fail(self, index: int, reason: str) -> None:
+        self.failed[index] = reason
+        self.view.failed(index, reason)
 
 
 def _room(runs: Sequence[Run], running: dict[int, Job], index: int, capacity: int) -> bool:
@@ -174,83 +205,20 @@ def _require_network(run: Run) -> None:
         return
 
 
-def _engine(name: str) -> Engine:
+def _engine(name: str, runs: Sequence[Run]) -> Engine:
+    engine: Engine
     if name == "local":
-        return LocalEngine()
-    from mooring.suite.train.engine_ray import RayEngine
+        from mooring.suite.train.engine_local import LocalEngine
 
-    return RayEngine()
+        engine = LocalEngine()
+    else:
+        from mooring.suite.train.engine_ray import RayEngine
+
+        engine = RayEngine()
+    engine.require(runs)
+    return engine
 
 
 def cores() -> int:
     """Return the cores this process may use, which in a container is fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-# Not from the current folder, unless this process imports from there: a file may be called like a module of Python.
-# Python 3.10 has no such switch.
-ELSEWHERE = ("-P",) if sys.version_info >= (3, 11) else ()
-
-
-class LocalEngine:
-    """Starts ``python -m mooring.suite.train.worker``; output goes to ``log.txt`` in the run's folder."""
-
-    def __init__(self) -> None:
-        self.capacity = cores()
-
-    def start(self, run: Run) -> LocalJob:
-        return LocalJob(run)
-
-
-class LocalJob:
-    """One worker process."""
-
-    def __init__(self, run: Run) -> None:
-        run.folder.mkdir(parents=True, exist_ok=True)
-        self.log = run.folder / "log.txt"
-        self.log_start = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *ELSEWHERE, "-m", "mooring.suite.train.worker", run.request.to_json()],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=worker_environment(),
-                # Its own session, so that Ctrl-C reaches the parent alone, which then ends its workers in order.
-                start_new_session=True,
-            )
-
-    def poll(self) -> str | None:
-        code = self.process.poll()
-        if code is None:
-            return None
-        self._close()
-        if code == 0:
-            return ""
-        with self.log.open("rb") as log:
-            log.seek(self.log_start)
-            said = log.read().decode(errors="replace")
-        *_, reason = f"\n{said}".rsplit(f"\n{FAILED}", 1)
-        if reason == f"\n{said}":
-            return f"exit code {code}; the end of {self.log}:\n{last_lines(said)}"
-        return f"exit code {code}; see {self.log}:\n{last_lines(reason)}"
-
-    def kill(self) -> None:
-        self.process.kill()
-        self._close()
-
-    def _close(self) -> None:
-        self.process.wait()
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-
-def worker_environment() -> dict[str, str]:
-    """Return this process's environment with one thread, and its import path, so that a worker imports what we do."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
-
-
-def last_lines(text: str) -> str:
-    """Return the end of a log or traceback, where the reason is."""
-    return "\n".join(text.splitlines()[-LOG_LINES:])

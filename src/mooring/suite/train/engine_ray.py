@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.suite.files import write_atomic
-from mooring.suite.train.engine import last_lines, worker_environment
+from mooring.suite.train.engine_local import last_lines, worker_environment
 from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 

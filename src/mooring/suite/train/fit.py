@@ -8,6 +8,7 @@ import logging
 import math
 import multiprocessing
 import os
+import signal
 import threading
 import time
 import warnings
@@ -17,6 +18,7 @@ from typing import Any
 import lightning
 import torch
 from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_tensors, restore_optimizer
@@ -60,7 +62,11 @@ def fit(
             enable_model_summary=False,
             use_distributed_sampler=False,
         )
-        trainer.fit(module, train_dataloaders=Steps(module))
+        try:
+            trainer.fit(module, train_dataloaders=Steps(module))
+        except SIGTERMException:
+            # Without a code this would end the process as if it had succeeded.
+            raise SystemExit(128 + signal.SIGTERM) from None
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -190,6 +196,8 @@ class EpochEnd(lightning.Callback):
         self.started = self.saved = time.monotonic()
         if trainer.world_size > 1:
             threading.Thread(target=_die_with_launcher, daemon=True).start()
+            # Lightning's handler would wait for the other ranks, which received no signal.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)

@@ -81,6 +81,13 @@ class Run:
         """Where checkpoints, log and curves go while the run is under way."""
         return self.record_path.with_suffix("")
 
+    def require_accelerator(self) -> None:
+        """ConfigError if this machine lacks what the run trains on; another machine of a cluster may have it."""
+        name = self.request.accelerator
+        if not _accelerators()[name]:
+            where = f"{self.experiment.name} {self.request.preset!r}"
+            raise ConfigError(f"{where}: accelerator={name!r}, but torch finds none here. Use 'cpu' or 'auto'.")
+
     def under_way(self) -> bool:
         """Return whether some process is training this run now, as far as the file system has locks."""
         lock = self.folder / LOCK
@@ -157,6 +164,7 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
         monitor: told of finished epochs and of corrupt checkpoints; by default the latter become warnings.
     """
     run, monitor = resolve(request), monitor or Monitor()
+    run.require_accelerator()
     with _only_one(run, monitor), _one_thread(), torch.random.fork_rng(devices=[]):
         return run.finished() or _train(run, monitor)
 
@@ -232,14 +240,15 @@ def after(before: str, now: str) -> str:
 
 def _accelerator(name: str, where: str) -> str:
     """What to train on, by the name that the record has."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return next(one for one in ("cuda", "mps", "cpu") if there[one])
-    if name not in there:
+    there = _accelerators()
+    if name != "auto" and name not in there:
         raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(there)} or auto.")
-    if not there[name]:
-        raise ConfigError(f"{where}: accelerator={name!r}, but torch finds none here. Use 'cpu' or 'auto'.")
-    return name
+    return next(known for known in ("cuda", "mps", "cpu") if there[known]) if name == "auto" else name
+
+
+def _accelerators() -> dict[str, bool]:
+    """The accelerators by name, and whether torch finds them on this machine."""
+    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
 
 
 def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:

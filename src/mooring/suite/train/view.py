@@ -137,6 +137,11 @@ class View:
         self.status[index] = "failed"
         self.say(f"{self.names[index]}: failed: {reason}")
 
+    def elsewhere(self, index: int) -> None:
+        """Another process is training the run."""
+        self.status[index] = "elsewhere"
+        self.say(f"{self.names[index]}: run by another process, skipped")
+
     def tick(self) -> None:
         """Called a few times a second."""
 

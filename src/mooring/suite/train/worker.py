@@ -8,7 +8,7 @@ import threading
 import traceback
 
 from mooring.suite.records import RecordError
-from mooring.suite.train.engine import FAILED
+from mooring.suite.train.engine_local import FAILED
 from mooring.suite.train.run import RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
