@@ -3,13 +3,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 from toy_experiment import run_with_every_checkpoint
 
 from mooring.suite.records import RunRecord
-from mooring.suite.train import RunRequest, resolve
+from mooring.suite.train import RunRequest, resolve, run_one
+from mooring.suite.train.fit import TrainingModule
+
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NAME": "sweep",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_NODELIST": "node[1-2]",
+    "SLURM_NTASKS": "4",
+    "SLURM_PROCID": "3",
+}
+TORCHRUN = {"GROUP_RANK": "1", "LOCAL_RANK": "1", "NODE_RANK": "1", "RANK": "3", "WORLD_SIZE": "4"}
+# Port 1 is nobody's to open.
+ADDRESS = {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "1"}
 
 
-def test_two_devices_average_over_their_own_batches(toy: Callable[..., RunRequest]) -> None:
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment variables of a job of Slurm, of torchrun and of an address that is not ours."""
+    for name, value in {**SLURM, **TORCHRUN, **ADDRESS}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_two_devices_average_over_their_own_batches_inside_a_job_of_a_scheduler_too(
+    toy: Callable[..., RunRequest],
+) -> None:
     # One step from the same weights: the mean loss is that over the batches of both ranks, steps 0 and 1.
     both = toy(devices=2, epochs=2, steps_per_epoch=1, dropout=0.0)
     run_with_every_checkpoint(both.to_json())
@@ -21,3 +46,24 @@ def test_two_devices_average_over_their_own_batches(toy: Callable[..., RunReques
     # The gradients were averaged too: the weights after the step agree.
     assert row["mse"] == pytest.approx(merged["mse"], rel=1e-5)
     assert len(RunRecord.read(resolve(both).record_path).metrics["epochs"]) == 2
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_one_device_trains_inside_a_job_of_a_scheduler(toy: Callable[..., RunRequest]) -> None:
+    assert len(run_one(toy(epochs=1)).metrics["epochs"]) == 1
+
+
+def test_every_rank_and_every_epoch_draws_numbers_of_its_own(
+    toy: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = resolve(toy()).experiment
+    drawn = {}
+    for rank in (0, 1, 2):
+        monkeypatch.setattr(TrainingModule, "global_rank", rank)
+        for epoch in (0, 1, 2):
+            TrainingModule(experiment, experiment.build(), epoch).on_train_epoch_start()
+            drawn[rank, epoch] = torch.rand(7)
+    assert len({tuple(numbers.tolist()) for numbers in drawn.values()}) == len(drawn)
+    # The control: the same rank and epoch draw the same again, or a run could not be resumed.
+    TrainingModule(experiment, experiment.build(), 2).on_train_epoch_start()
+    assert torch.equal(torch.rand(7), drawn[2, 2])

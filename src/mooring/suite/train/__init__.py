@@ -1,8 +1,10 @@
 """Configs, the Lightning module, resume and run records: one trainer for every task."""
 
+from typing import TYPE_CHECKING
+
+from mooring.named import late
 from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError, parse_overrides, parse_seeds, strict
-from mooring.suite.train.engine import RunsFailed, run_many
 from mooring.suite.train.experiment import (
     Experiment,
     TrainConfig,
@@ -12,6 +14,9 @@ from mooring.suite.train.experiment import (
 )
 from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import Monitor, Progress
+
+if TYPE_CHECKING:
+    from mooring.suite.train.engine import RunsFailed, run_many
 
 __all__ = [
     "ConfigError",
@@ -34,3 +39,5 @@ __all__ = [
     "run_one",
     "strict",
 ]
+
+__getattr__ = late(__name__, dict.fromkeys(("RunsFailed", "run_many"), "engine"))

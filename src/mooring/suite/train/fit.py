@@ -6,10 +6,7 @@ import contextlib
 import hashlib
 import logging
 import math
-import multiprocessing
-import os
 import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,12 +14,12 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_tensors, restore_optimizer
 from mooring.suite.train.experiment import Experiment
+from mooring.suite.train.ranks import OneMachine, end_with_launcher, strategy
 from mooring.suite.train.view import Monitor, Progress
 
 # A checkpoint costs tens of milliseconds and an epoch may be as short: lost epochs are simply repeated, exactly.
@@ -44,15 +41,12 @@ def fit(
     a GPU only the training steps make use; the network is evaluated on the CPU, where the batches are made.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
-    # Spawned because Lightning gives each rank weights of its own only then: ranks of a fork server share their memory,
-    # and every rank's step would be applied to the same weights.
-    backend = "nccl" if accelerator == "cuda" else "gloo"
-    distributed = DDPStrategy(process_group_backend=backend, start_method="spawn", find_unused_parameters=True)
     with _quiet():
         trainer = lightning.Trainer(
             accelerator=accelerator,
             devices=devices,
-            strategy="auto" if devices == 1 else distributed,
+            strategy=strategy(devices, accelerator),
+            plugins=[OneMachine()],
             max_epochs=experiment.config.epochs - state.epochs_done,
             callbacks=[EpochEnd(experiment, state, store, monitor)],
             default_root_dir=store.folder,
@@ -195,9 +189,7 @@ class EpochEnd(lightning.Callback):
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         self.started = self.saved = time.monotonic()
         if trainer.world_size > 1:
-            threading.Thread(target=_die_with_launcher, daemon=True).start()
-            # Lightning's handler would wait for the other ranks, which received no signal.
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            end_with_launcher()
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)
@@ -293,14 +285,6 @@ def seed_torch(seed: int) -> None:
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the state dict as tensors that training will not change."""
     return {name: tensor.detach().clone() for name, tensor in weights.items()}
-
-
-def _die_with_launcher() -> None:
-    """End this rank when the process that launched it is killed, or it would go on training beside the resumed run."""
-    launcher = multiprocessing.parent_process()
-    assert launcher is not None
-    launcher.join()
-    os._exit(1)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,65 @@
+"""The processes that train one run together, all on one machine; each is a rank."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
+from lightning.pytorch.strategies import DDPStrategy
+
+
+class OneMachine(LightningEnvironment):
+    """The ranks of one run, started here, whatever Slurm, torchrun or an earlier run left in the environment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launcher = os.getpid()
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        return False
+
+    @property
+    def main_address(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def main_port(self) -> int:
+        # Read by the launcher before the ranks, which are given a copy of this object.
+        if self._main_port == -1:
+            self._main_port = find_free_network_port()
+        return self._main_port
+
+    def node_rank(self) -> int:
+        return 0
+
+    def local_rank(self) -> int:
+        # Lightning sets the variable in the ranks; in the launcher somebody else did.
+        return 0 if os.getpid() == self.launcher else super().local_rank()
+
+
+def strategy(devices: int, accelerator: str) -> DDPStrategy | str:
+    """Return how Lightning trains on so many devices."""
+    if devices == 1:
+        return "auto"
+    # Spawned because Lightning gives each rank weights of its own only then: ranks of a fork server share their memory,
+    # and every rank's step would be applied to the same weights.
+    backend = "nccl" if accelerator == "cuda" else "gloo"
+    return DDPStrategy(process_group_backend=backend, start_method="spawn", find_unused_parameters=True)
+
+
+def end_with_launcher() -> None:
+    """End this rank when the process that launched it is killed, or it would go on training beside the resumed run."""
+    threading.Thread(target=_wait_for_launcher, daemon=True).start()
+    # Lightning's handler would wait for the other ranks, which received no signal.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _wait_for_launcher() -> None:
+    launcher = multiprocessing.parent_process()
+    assert launcher is not None
+    launcher.join()
+    os._exit(1)
