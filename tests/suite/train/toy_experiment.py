@@ -98,6 +98,15 @@ class Toy(Experiment):
         return {"test/mse": float((net(x) - y).square().mean())}, {"limit": [float("inf"), 1.0]}
 
 
+class Placed(Toy):
+    """A toy whose record says where it was trained."""
+
+    name: ClassVar[str] = "placed"
+
+    def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
+        return {}, {"folder": os.getcwd(), **{name: os.environ.get(name) for name in ("MOORING_CACHE", "MOORING_DATA")}}
+
+
 def run_with_every_checkpoint(request: str) -> None:
     """Run a request, checkpointing after every epoch; the target of processes that are killed."""
     from mooring.suite.train import RunRequest, fit, run_one

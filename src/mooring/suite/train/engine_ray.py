@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mooring.suite.files import write_atomic
+from mooring.suite.train.config import ConfigError
 from mooring.suite.train.engine_local import last_lines, worker_environment
 from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 RETRIES = 5
+# Variables of a task: how it computes and imports, and the folders it reads.
+COMPUTES, READS = ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), ("MOORING_CACHE", "MOORING_DATA")
 
 
 class RayEngine:
@@ -19,7 +26,7 @@ class RayEngine:
 
     Joins the cluster that is running or starts one on this machine. Checkpoints are under the request's `out`: with
     several machines it must be a folder they share, so that a task that moves to another machine can resume there; live
-    progress goes through the same folder.
+    progress goes through the same folder. Relative folders are those of this process, wherever a task runs.
     """
 
     def __init__(self) -> None:
@@ -32,12 +39,37 @@ class RayEngine:
         self.ray = ray
         self.capacity = max(1, int(ray.cluster_resources().get("CPU", 1)))
 
+    def require(self, runs: Sequence[Run]) -> None:
+        machines = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        for run in runs:
+            needs = _needs(run)
+            if not any(all(machine.get(kind, 0) >= count for kind, count in needs.items()) for machine in machines):
+                wanted = " and ".join(f"{count} {kind}" for kind, count in needs.items())
+                have = dict.fromkeys(f"{item.get('CPU', 0):g} CPU and {item.get('GPU', 0):g} GPU" for item in machines)
+                raise ConfigError(
+                    f"{run.request}: devices={run.request.devices} on {run.request.accelerator} takes {wanted} of one "
+                    f"machine, and the machines of the Ray cluster have {', or '.join(have)}. Lower --devices, or "
+                    "start Ray on a machine that has them (ray start --num-cpus, --num-gpus)."
+                )
+
     def start(self, run: Run) -> RayJob:
-        variables = {name: worker_environment()[name] for name in ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        environment = worker_environment()
+        folders = {name: str(Path(os.environ[name]).absolute()) for name in READS if os.environ.get(name)}
+        needs = _needs(run)
         remote = self.ray.remote(_run).options(
-            num_cpus=run.request.devices, max_retries=RETRIES, runtime_env={"env_vars": variables}
+            num_cpus=needs["CPU"],
+            num_gpus=needs.get("GPU", 0),
+            max_retries=RETRIES,
+            runtime_env={"env_vars": {name: environment[name] for name in COMPUTES} | folders},
         )
-        return RayJob(self.ray, remote.remote(run.request.to_json()), run.record_path)
+        request = replace(run.request, out=run.request.out.absolute())
+        return RayJob(self.ray, remote.remote(request.to_json(), os.getcwd()), run.record_path)
+
+
+def _needs(run: Run) -> dict[str, int]:
+    """What a run takes of one machine."""
+    devices = run.request.devices
+    return {"CPU": devices, "GPU": devices} if run.request.accelerator == "cuda" else {"CPU": devices}
 
 
 class RayJob:
@@ -66,6 +98,9 @@ class RayJob:
         self.ray.cancel(self.task, force=True)
 
 
-def _run(text: str) -> str:
+def _run(text: str, folder: str) -> str:
+    # A machine that does not share the folder has its own data, at a path of its own (MOORING_DATA).
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
     request = RunRequest.from_json(text)
     return run_one(request, ProgressFile(resolve(request).folder / PROGRESS_FILE)).to_text()
