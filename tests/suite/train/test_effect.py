@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.suite.train import RunRequest, get_experiment, run_one
 from mooring.suite.train.effect import idle_options
+from mooring.suite.train.experiment import effective_options
 
 OPTIONS = {
     "temperature": 0.7,
@@ -65,6 +67,28 @@ def test_a_run_says_so_once_and_trains_as_without(tmp_path: Path) -> None:
         same = run_one(RunRequest("two-radius", "moored", 0, "tiny", {"anchor_init": "5"}, tmp_path))
     assert same.metrics == plain.metrics
     assert same.config["anchor_init"] == 5.0
+    assert same.changed == {"anchor_init": 0.0}
+    assert plain.changed == {}
+    # The config has what was asked for, the options what was built.
+    assert plain.config["competition"] is False
+    assert plain.options is not None
+    assert plain.options["competition"] is True
+    assert same.options == plain.options
+
+
+@pytest.mark.parametrize("model", [name for name, idle in IDLE.items() if idle != set(OPTIONS)])
+def test_recorded_options_are_those_of_the_module_as_built(model: str) -> None:
+    cls = get_experiment("two-radius")
+    preset = cls.presets["tiny"]
+
+    def built(**changes: Any) -> dict[str, Any]:
+        return effective_options(cls(preset.but(**changes), model, 0).build())
+
+    usual = built()
+    for name in OPTIONS.keys() - {"content_dropout", "split"}:
+        expected = {} if name in IDLE[model] else {name: OPTIONS[name]}
+        assert built(**{name: OPTIONS[name]}) == usual | expected
+    assert effective_options(cls(preset, "vn", 0).build()) == {}
 
 
 def test_a_task_without_a_memory_has_no_such_options() -> None:

@@ -57,6 +57,7 @@ def test_record_holds_the_whole_story(toy: Maker) -> None:
     assert record.diagnostics == {"limit": [math.inf, 1.0]}
     assert record.parameters == {"total": 9, "memory": 2}
     assert record.config["epochs"] == 4
+    assert record.changed == {"epochs": 5}
     assert record.versions["torch"] == torch.__version__
     assert comparable(record) == comparable(RunRecord.read(resolve(toy(seed=2, epochs=4)).record_path))
 

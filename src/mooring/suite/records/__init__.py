@@ -1,7 +1,7 @@
 """Records: what every training, check and measurement writes, and what all tables and figures are made from."""
 
 from mooring.suite.records.identity import Identity
-from mooring.suite.records.reader import LATER, USUALLY, Records, load, read, trained_on
+from mooring.suite.records.reader import LATER, USUALLY, Records, changed_fields, load, read, trained_on
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
 from mooring.suite.records.run import RunRecord, git_commit, record_path, unknown_commits, versions, write
 
@@ -16,6 +16,7 @@ __all__ = [
     "RecordError",
     "Records",
     "RunRecord",
+    "changed_fields",
     "git_commit",
     "load",
     "printable",

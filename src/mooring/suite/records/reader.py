@@ -160,7 +160,7 @@ def read(path: Path, remedy: str = "") -> Record:
 
 def _check(record: Record) -> None:
     """Refuse a record with the wrong structure; single numbers are checked where a table or figure needs them."""
-    for key in ("versions", "parameters", "diagnostics"):
+    for key in ("versions", "parameters", "diagnostics", "changed", "options"):
         if record.find(key) is not None:
             record.mapping(key)
     for key in record.find("versions") or ():
@@ -229,6 +229,17 @@ def _of_a_run(folder: Path) -> bool:
 def trained_on(record: Record) -> dict[str, Any]:
     """How many devices trained a run, and of what kind: k of them take batches k times as large."""
     return {name: usual if record.find(name) is None else record.find(name) for name, usual in USUALLY.items()}
+
+
+def changed_fields(record: Record) -> frozenset[str]:
+    """Return the config fields in which a run differs from its preset.
+
+    Records from before the field ``changed`` have them in the name of their folder, as in ``full,epochs=8``.
+    """
+    if record.find("changed") is not None:
+        return frozenset(record.mapping("changed"))
+    preset, *changes = record.path.parent.name.split(",")
+    return frozenset(change.partition("=")[0] for change in changes) if preset == record.preset else frozenset()
 
 
 def _identity(record: Record) -> tuple[Any, ...]:

@@ -90,6 +90,8 @@ class RunRecord:
         data, code: hashes of the files it read and of user code (:class:`~mooring.suite.records.Identity`); None in a
             record from before there were any.
         title, order: what tables call the model, and its place among the others (``Experiment.describe``).
+        changed: the fields that differ from the preset, each with the preset's own value; None if not recorded.
+        options: the options of the slot memory as it was built; None if not recorded.
     """
 
     task: str
@@ -110,6 +112,8 @@ class RunRecord:
     code: dict[str, str] | None = None
     title: str | None = None
     order: int | None = None
+    changed: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the run's :class:`~mooring.suite.records.Identity`."""
@@ -171,7 +175,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("selected_epoch", "devices"), (int,)),
     **dict.fromkeys(("diagnostics", "parameters", "versions"), (dict,)),
     "wall_seconds": (int, float),
-    "code": (dict, type(None)),
+    **dict.fromkeys(("changed", "code", "options"), (dict, type(None))),
     **dict.fromkeys(("data", "title"), (str, type(None))),
     "order": (int, type(None)),
 }

@@ -22,7 +22,7 @@ def idle_note(experiment: Experiment, preset: str, changed: Iterable[str]) -> st
         return ""
     return (
         f"set without effect: {', '.join(idle)}. {experiment.model!r} has no such option or sets it itself; the record "
-        "will name it all the same."
+        "has it under 'config' all the same, and the options as built under 'options'."
     )
 
 

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from mooring import zoo
 from mooring.named import import_object, suggest
-from mooring.nn import MemoryOptions
+from mooring.nn import GlobalFiLM, MemoryOptions, ResidualAdd, SlotFiLM, SlotUpdate
 from mooring.suite.train.config import OutOfRange, flat, override
 
 Config = TypeVar("Config", bound="TrainConfig")
+INTEGRATIONS = {SlotFiLM: "film", ResidualAdd: "residual", GlobalFiLM: "global_film"}
 # The ranges that a config may ask for, in words and as a test.
 RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
     "at_least_one": ("1 or more", lambda value: value >= 1),
@@ -219,6 +220,33 @@ def describe(model: str, without: Mapping[str, str]) -> dict[str, Any]:
 def is_memory(parameter: str) -> bool:
     """Return whether a parameter's qualified name lies under ``net.memory``."""
     return parameter == "memory" or parameter.startswith("memory.")
+
+
+def effective_options(net: nn.Module) -> dict[str, Any]:
+    """Return the options of the first slot memory as it was built; empty for a network without slots.
+
+    A model may set options itself, as ``moored`` does, or have no use for some of the config.
+    """
+    # Found by its steps, which a readout has too.
+    memory: Any = next((part for part in net.modules() if isinstance(getattr(part, "update", None), SlotUpdate)), None)
+    if memory is None:
+        return {}
+    write, update, integrate = memory.write, memory.update, getattr(memory, "integrate", None)
+    options = {"slots": write.slots, "heads": write.heads, "anchored": update.anchored}
+    options |= {"temperature": write.temperature, "competition": write.null_logit is not None}
+    options |= {"update_norm": update.norm, "update_channels": update.feed_forward[0].out_features}
+    if update.anchored:
+        options |= {"mass": update.mass, "split": update.split, "anchor_init": update.anchor_init}
+    if hasattr(update, "mass_mlp"):
+        options["content_dropout"] = update.content_dropout
+        options["mass_map"] = "linear" if isinstance(update.mass_mlp, nn.Linear) else "mlp"
+    if integrate is not None:
+        name = INTEGRATIONS.get(type(integrate), type(integrate).__name__)
+        options["integrate"] = "linear_film" if getattr(integrate, "lin_linear", None) is not None else name
+        options["init_std"] = getattr(integrate, "init_std", getattr(integrate, "init_scale", None))
+        options |= {"dropout": memory.dropout, "address_channels": memory.address_channels}
+    ignored = getattr(memory, "ignores", ())
+    return {name: value for name, value in options.items() if name not in ignored}
 
 
 ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])

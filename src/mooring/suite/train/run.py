@@ -21,7 +21,7 @@ from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
-from mooring.suite.train.experiment import Experiment, get_experiment, is_memory
+from mooring.suite.train.experiment import Experiment, effective_options, get_experiment, is_memory
 from mooring.suite.train.view import Monitor
 
 LOCK = "lock"
@@ -65,16 +65,21 @@ class RunRequest:
         return cls(**{**content, "out": Path(content["out"])})
 
     def __str__(self) -> str:
-        return f"{self.task} {self.preset} {self.model} seed {self.seed}"
+        changes = "".join(f", {name}={value}" for name, value in self.overrides.items())
+        return f"{self.task} {self.preset}{changes} {self.model} seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A request with what follows from it: the experiment, and where the record goes."""
+    """A request with what follows from it: the experiment, where the record goes, and what differs from the preset.
+
+    ``changed`` has the preset's own values.
+    """
 
     request: RunRequest
     experiment: Experiment
     record_path: Path
+    changed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -136,10 +141,10 @@ def resolve(request: RunRequest) -> Run:
     request = replace(request, accelerator=_accelerator(request.accelerator, where))
     # Each variant has a folder, named after the preset and what was changed in it, e.g. full,num_identifiers=50.
     values, usual = flat(config), flat(preset)
-    changed = [f"{name}={_plain(values[name])}" for name in sorted(request.overrides) if values[name] != usual[name]]
-    variant = ",".join([request.preset, *changed])
+    changed = {name: usual[name] for name in sorted(request.overrides) if values[name] != usual[name]}
+    variant = ",".join([request.preset, *(f"{name}={_plain(values[name])}" for name in changed)])
     path = record_path(request.out, cls.name, variant, request.model, request.seed)
-    return Run(request, cls(config, request.model, request.seed), path)
+    return Run(request, cls(config, request.model, request.seed), path, changed)
 
 
 def _plain(value: Any) -> str:
@@ -219,6 +224,8 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         git_commit=state.git_commit,
         devices=request.devices,
         accelerator=request.accelerator,
+        changed=dict(run.changed),
+        options=effective_options(net),
         **experiment.describe(),
     )
     record.write(run.record_path)
