@@ -307,7 +307,7 @@ def test_stale_tables_fail_with_one(mooring: Command, monkeypatch: pytest.Monkey
         raise report.StaleError("README.md: tables differ")
 
     monkeypatch.setattr(report, "refresh", stale)
-    monkeypatch.setattr(report, "refusals", lambda _: [])
+    monkeypatch.setattr(report, "refusals", lambda *_: [])
     assert mooring("report", "--check")[0] == 1
 
 

@@ -171,7 +171,11 @@ def report(
     trust: Trust = False,
     refresh: Annotated[bool, typer.Option(help="Also update the tables in README.md and docs/.")] = False,
     check: Annotated[
-        bool, typer.Option(help="Only fail if those tables are stale or a record in results/ has no clean commit.")
+        bool,
+        typer.Option(
+            help="Only fail if those tables are stale or say what the records contradict, or if a record in results/ "
+            "has no clean commit or hides that it differs from its preset."
+        ),
     ] = False,
 ) -> None:
     """Records in; the tables beside the paper's and one self-contained page out."""
@@ -183,7 +187,7 @@ def report(
         from mooring.suite.report import StaleError, refusals
         from mooring.suite.report import refresh as renew
     if check:
-        refused = refusals(RESULTS)
+        refused = refusals(RESULTS, preset_configs())
         for line in refused:
             complain(line)
         try:
@@ -207,6 +211,22 @@ def report(
     if refresh:
         for path in renew(documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
+
+
+def preset_configs() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the configuration of every task and preset as records store it."""
+    from mooring.suite.train import list_experiments
+    from mooring.suite.train.config import to_json
+
+    found = {}
+    for task, cls in list_experiments().items():
+        for preset, config in cls.presets.items():
+            values = to_json(config)
+            # Zero steps stand for one pass over the data, whose number of steps the record has.
+            found[task, preset] = {
+                name: value for name, value in values.items() if (name, value) != ("steps_per_epoch", 0)
+            }
+    return found
 
 
 def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def save(out: Path, model: str, seed: int, test: float, valid: float, *, title: str, **config: Any) -> None:
-    settings = {"dataset": "esol", "learning_rate": 0.001, "epochs": 2, **config}
+    settings = {"dataset": "esol", "learning_rate": 0.001, "epochs": 2, "steps_per_epoch": 600, **config}
     metric = "rmse" if settings["dataset"] == "esol" else "roc_auc"
     rows = [{"epoch": epoch, metric: valid + 1 - epoch} for epoch in range(2)]
     record = RunRecord(
@@ -69,7 +69,7 @@ def test_rows_have_paired_gains_and_numbers_of_settings(records: Any) -> None:
     # Differences .10, .12, .09: their interval is far smaller than that of either model.
     assert ours["Gain"] == "+0.103 ± 0.038"
     assert ours["Test"].startswith("0.997 ± 0.22")
-    assert (ours["Settings"], ours["Seeds"]) == ("2", "3")
+    assert (ours["Settings"], ours["Seeds"], ours["Updates"]) == ("2", "3", "1,200")
     assert (none["Settings"], none["Gain"], none["Score"]) == ("1", "–", "1.173")
     assert "Time" not in names
     assert ours["Score"] == "–"
@@ -80,15 +80,15 @@ def test_rows_have_paired_gains_and_numbers_of_settings(records: Any) -> None:
 
 def test_times_are_those_measured_in_turns_of_one_run(records: Any, tmp_path: Path) -> None:
     rows = [
-        {"set": "esol", "memory": "Anchored", "over_no_memory": 1.5},
-        {"set": "esol", "memory": "No memory", "over_no_memory": 1.0},
+        {"set": "esol", "memory": "Anchored", "over_no_memory": 0.75, "over_plain_network": 1.5},
+        {"set": "esol", "memory": "No memory", "over_no_memory": 1.0, "over_plain_network": 2.0},
     ]
     write(tmp_path / "updates.json", {"schema": 1, "kind": "bench", "name": "updates", "rows": rows})
     table = build("molecules", load([tmp_path]), preset="full")
     at = [column.title for column in table.columns].index("Time")
     assert {(row[0], row[1]): row[at] for row in table.rows} == {
-        ("esol, RMSE", "Anchored"): "1.50",
-        ("esol, RMSE", "No memory"): "1.00",
+        ("esol, RMSE", "Anchored"): "1.5",
+        ("esol, RMSE", "No memory"): "2.0",
         ("hiv, ROC-AUC, %", "No memory"): "–",
     }
 

@@ -19,6 +19,10 @@ EVIL = '</script><img src=x onerror="window.broken=1">'
 CURVES = "#figure-learning-curves-tiny"
 
 
+# What the page says of runs that differ from their preset.
+CHANGED = "(steps per epoch 2)"
+
+
 @pytest.fixture(scope="module")
 def pages(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages of every kind of record, of a short run whose weights are there, of many cards, and of a hostile name."""
@@ -113,8 +117,8 @@ def test_long_tables_unfold(browser: Any, pages: dict[str, Path]) -> None:
 
 def test_curves_are_hidden_and_shown_together_with_what_belongs_to_them(browser: Any, pages: dict[str, Path]) -> None:
     with Visit(browser, pages["demo"]) as visit:
-        parts = visit.page.locator(f"{CURVES} [data-curve='Anchored']:visible")
-        others = visit.page.locator(f"{CURVES} [data-curve='Cross-Attn']:visible")
+        parts = visit.page.locator(f"{CURVES} [data-curve='Anchored {CHANGED}']:visible")
+        others = visit.page.locator(f"{CURVES} [data-curve='Cross-Attn {CHANGED}']:visible")
         before, beside = parts.count(), others.count()
         button = visit.page.locator(f"{CURVES} .toggles button", has_text="Anchored")
         button.click()
@@ -133,7 +137,7 @@ def test_values_are_shown_under_the_pointer_and_read_by_keyboard(browser: Any, p
         tip = visit.page.locator("#tip")
         lines = tip.inner_text().split("\n")
         assert lines[0].startswith("epoch ")
-        assert {"Anchored", "Cross-Attn"} <= set(lines)
+        assert {f"Anchored {CHANGED}", f"Cross-Attn {CHANGED}"} <= set(lines)
         assert all(0 <= float(line) <= 100 for line in lines[1:] if line[0].isdigit())
         visit.page.mouse.move(2, 2)
         assert not tip.is_visible()

@@ -36,6 +36,22 @@ def test_a_changed_setting_becomes_a_row_of_its_own(
     assert [item.variant for item in usual_groups(records, "two-radius", "paper")] == ["", ""]
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_change_from_the_preset_is_named_although_most_runs_have_it(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path, recorded: bool
+) -> None:
+    for seed in range(3):
+        made = make_run("vn", seed, 0.1, 0.2, 0.02, config=USUAL | {"learning_rate": 1e-3})
+        # New records say what was changed; older ones are in a folder that is named after it.
+        folder = "a" if recorded else "paper,learning_rate=0.001"
+        save(made | ({"changed": {"learning_rate": 1e-4}} if recorded else {}), f"{folder}/vn-seed{seed}.json")
+    runs = load([tmp_path / "records"]).runs("two-radius")
+    assert [item.title for item in group(runs)] == ["VN (learning rate 0.001)"]
+    save(make_run("vn", 0, 0.1, 0.2, 0.02, config=USUAL), "paper/vn-seed0.json")
+    runs = load([tmp_path / "records"]).runs("two-radius")
+    assert [(item.title, len(item.runs)) for item in group(runs)] == [("VN", 1), ("VN (learning rate 0.001)", 3)]
+
+
 def test_settings_on_an_axis_are_not_named(
     save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
 ) -> None:

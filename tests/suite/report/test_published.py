@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,35 @@ def test_a_row_with_fewer_seeds_than_claimed_is_refused(
     save(make_run("mpnn", 0, 0.0833, 0.1667, 0.0139), "mpnn.json")
     with pytest.raises(RecordError, match="row 'MPNN'"):
         refresh([document], [records], check=True)
+
+
+def test_a_caption_that_the_records_contradict_is_refused(everything: Path, tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(TEXT.replace("two-radius preset=paper", "motifs preset=full"), encoding="utf-8")
+    records = tmp_path / "records"
+    shutil.copytree(everything / "motifs", records / "motifs")
+    assert refresh([document], [records]) == [document]
+    changed = records / "motifs" / "full,hidden=9"
+    changed.mkdir()
+    for path in sorted((records / "motifs" / "full").glob("sum-*")):
+        made = json.loads(path.read_text(encoding="utf-8"))
+        (changed / path.name).write_text(json.dumps(made | {"config": {"hidden": 9}}), encoding="utf-8")
+    with pytest.raises(
+        RecordError, match=r"page\.md: table 'motifs': the caption says .* but one is Sum pool \(hidden 9\)"
+    ):
+        refresh([document], [records], check=True)
+
+
+def test_a_run_that_hides_a_change_of_its_preset_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
+    presets = {("two-radius", "paper"): {"epochs": 200, "slots": 12, "later": 1}}
+    run = make_run("vn", 0, 0.1, 0.2, 0.02, config={"epochs": 3, "slots": 12})
+    hidden = save(run, "paper/vn-seed0.json")
+    (line,) = refusals(tmp_path / "records", presets)
+    assert line.startswith(f"{hidden}: epochs is 3 where preset 'paper' has 200, and the record does not name it")
+    assert refusals(tmp_path / "records") == []
+    hidden.unlink()
+    save(run, "paper,epochs=3/vn-seed0.json")
+    assert refusals(tmp_path / "records", presets) == []
 
 
 @pytest.mark.parametrize(

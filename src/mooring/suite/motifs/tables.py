@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mooring.suite.records import Records
-from mooring.suite.report.groups import Group, group, interval, paired_difference, plain, show
+from mooring.suite.report.groups import Group, group, paired_difference, plain, shares, show
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 TASK, BOARD = "motifs", "motifs-leaderboard"
 # The preset of the search whose settings the tuned board has, and the module others are compared with there.
 SEARCH, TUNED, REFERENCE = "search", "tuned", "moored"
+# The preset with the paper's protocol.
+PAPER = "full"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
 # The splits of app:motifs by the name they have in a record.
 SPLITS: Mapping[str, str] = {
@@ -41,27 +43,29 @@ def beside_paper(records: Records, preset: str) -> Rows:
     for item in groups:
         published = {} if item.variant else PUBLISHED.get(item.model, {})
         measured = [show(item.estimate("metrics", "final", name), digits=4) for name in fields]
-        rows.append((item.title, *measured, *(plain(published.get(name)) for name in fields), str(len(item.runs))))
+        beside = [plain(published.get(name)) for name in fields if preset == PAPER]
+        rows.append((item.title, *measured, *beside, str(len(item.runs))))
     columns = (
         Column("Readout", left=True),
         *(Column(name, group=split) for name, split in headings),
-        *(Column(name, group=f"{split}, paper") for name, split in headings),
+        *(Column(name, group=f"{split}, paper") for name, split in headings if preset == PAPER),
         Column("Seeds"),
     )
-    return Rows(columns, rows, interval=interval(groups))
+    return Rows(columns, rows, groups=groups)
 
 
 @table("motifs-splits", task=TASK)
 def all_splits(records: Records, preset: str) -> Rows:
     """log-MAE and exact-count accuracy on every split."""
     rows = []
-    for item in group(records.runs(TASK, preset)):
+    groups = group(records.runs(TASK, preset))
+    for item in groups:
         errors, exact = [], []
         for split in SPLITS:
             found = item.has("metrics", "final", f"{split}/log_mae")
             errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if found else ABSENT)
             found = item.has("metrics", "final", f"{split}/exact")
-            exact.append(show(item.estimate("metrics", "final", f"{split}/exact"), 100, 1) if found else ABSENT)
+            exact.append(shares(item, "metrics", "final", f"{split}/exact") if found else ABSENT)
         change = ABSENT
         if item.has("diagnostics", "replication_change"):
             change = f"{max(run.number('diagnostics', 'replication_change') for run in item.runs):.1e}"
@@ -72,7 +76,7 @@ def all_splits(records: Records, preset: str) -> Rows:
         *(Column(name) for name in SPLITS.values()),
         Column("Change"),
     )
-    return Rows(columns, rows)
+    return Rows(columns, rows, groups=groups)
 
 
 @table("motifs-each", task=TASK)
@@ -87,7 +91,7 @@ def per_motif(records: Records, preset: str, split: str = "iid") -> Rows | None:
         for item in groups
     ]
     columns = (Column("Readout", left=True), *(Column(name.capitalize()) for name in names))
-    return Rows(columns, rows, interval=interval(groups), split=SPLITS.get(split, split))
+    return Rows(columns, rows, groups=groups, split=SPLITS.get(split, split))
 
 
 @table("motifs-tuned", task=BOARD)
@@ -122,7 +126,7 @@ def tuned(records: Records, preset: str) -> Rows | None:
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, interval=interval(groups))
+    return Rows(columns, rows, groups=groups)
 
 
 def _ranks(groups: list[Group]) -> dict[str, list[int]]:

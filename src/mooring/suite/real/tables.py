@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mooring.suite.real.published import PUBLISHED
 from mooring.suite.records import Record, Records
-from mooring.suite.report.groups import Estimate, Group, group, interval, paired_difference, show
+from mooring.suite.report.claims import updates_of
+from mooring.suite.report.groups import Estimate, Group, group, interval, listed, paired_difference, shares, show
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
@@ -24,6 +25,8 @@ REFERENCE = "none"
 UPDATES = "updates"
 # What a search varies; a configuration that differs in anything else is a row of its own.
 SEARCHED = ("learning_rate", "readout", "layer_dropout", "weight_decay")
+# What a row shows in columns and not in its name.
+SHOWN = (*SEARCHED, "dataset", "epochs", "steps_per_epoch")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,12 @@ class Chosen:
         )
 
     @property
+    def updates(self) -> str:
+        """Updates of a whole training as text, if the record has them."""
+        updates = updates_of(self.group)
+        return f"{updates:,}" if updates else ABSENT
+
+    @property
     def test(self) -> Estimate:
         return self.group.estimate("metrics", "final", f"test/{self.metric}")
 
@@ -70,9 +79,10 @@ def choose(runs: Sequence[Record]) -> list[Chosen]:
         own = [run for run in runs if _dataset(run) == dataset]
         metric = own[0].name("diagnostics", "metric")
         sign = 1 if METRICS[metric][2] else -1
-        by_model: dict[tuple[str, str], list[Group]] = {}
-        for item in group(own, apart=SEARCHED):
-            by_model.setdefault((item.model, item.variant), []).append(item)
+        by_model: dict[tuple[str, ...], list[Group]] = {}
+        for item in group(own, apart=SHOWN):
+            schedule = [str(item.first.find("config", name)) for name in ("epochs", "steps_per_epoch")]
+            by_model.setdefault((item.model, item.variant, *schedule), []).append(item)
         for items in by_model.values():
             best = max(items, key=lambda item: (len(item.runs), sign * item.estimate("metrics", "best", metric).mean))
             found.append(Chosen(dataset, metric, best, len(items)))
@@ -82,7 +92,8 @@ def choose(runs: Sequence[Record]) -> list[Chosen]:
 def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
     """One row per set and model; of all sets, or of those named."""
     found = choose(_of_sets(records.runs(task, preset), task, sets))
-    times = _times(records)
+    times, over = _times(records), "splits" if task == "nodes" else "seeds"
+    groups = [item.group for item in found]
     cells: list[tuple[str, ...]] = []
     for item in found:
         title, scale, _ = METRICS[item.metric]
@@ -94,9 +105,10 @@ def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
             (
                 f"{item.dataset}, {title}",
                 item.group.title,
-                show(item.test, scale, digits),
+                _test(item),
                 _gain(item, reference, scale, digits),
                 show(item.validation, scale, digits),
+                item.updates,
                 f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
                 times.get((item.dataset, item.group.title), ABSENT),
                 str(item.searched),
@@ -112,18 +124,19 @@ def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
         Column("Test"),
         Column("Gain"),
         Column("Validation"),
+        Column("Updates"),
         Column("Parameters, k"),
         Column("Time"),
         Column("Settings"),
         Column("Chosen", left=True),
-        Column("Seeds"),
+        Column(over.capitalize()),
         Column("Score", group="published"),
         Column("Model and budget", group="published", left=True, wide=True),
     )
     if not times:
         at = [column.title for column in columns].index("Time")
         columns, cells = columns[:at] + columns[at + 1 :], [cell[:at] + cell[at + 1 :] for cell in cells]
-    return Rows(columns, cells, interval=interval([item.group for item in found]))
+    return Rows(columns, cells, groups=groups, interval=interval(groups, over), listed=listed(groups, over))
 
 
 def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | None:
@@ -142,9 +155,9 @@ def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | No
             if item is None:
                 cell.append(ABSENT)
                 continue
-            metric, scale, _ = METRICS[item.metric]
+            metric, _, _ = METRICS[item.metric]
             cell[0] = f"{dataset}, {metric}"
-            cell.append(show(item.test, scale, 1 if scale == 100 else 3))
+            cell.append(_test(item))
             groups.append(item.group)
         cells.append(tuple(cell))
     columns = (
@@ -152,7 +165,7 @@ def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | No
         Column("Memory", left=True),
         *(Column(name, group="readout") for name in names),
     )
-    return Rows(columns, cells, interval=interval(groups))
+    return Rows(columns, cells, groups=groups)
 
 
 @table("choosing", task="molecules")
@@ -190,7 +203,12 @@ def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | N
         Column("Parameters, k"),
         Column("Seeds"),
     )
-    return Rows(columns, cells, interval=interval([item.group for item in found])) if cells else None
+    return Rows(columns, cells, groups=[item.group for item in found]) if cells else None
+
+
+def _test(item: Chosen) -> str:
+    _, scale, _ = METRICS[item.metric]
+    return shares(item.group, "metrics", "final", f"test/{item.metric}") if scale == 100 else show(item.test)
 
 
 def _reference(item: Chosen, found: Sequence[Chosen]) -> Chosen | None:
@@ -216,13 +234,13 @@ def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> 
 
 
 def _times(records: Records) -> dict[tuple[str, str], str]:
-    """Time of an update over that of no memory, by set and title, where it was measured in turns of one run.
+    """Time of an update over that of the plain network, by set and title, if it was measured in turns of one run.
 
     Run records cannot tell: the machine may have been busy with one run and idle with another.
     """
     measured = [record for record in records.kind("bench") if record.find("name") == UPDATES]
     return {
-        (row.text("set"), row.text("memory")): f"{row.number('over_no_memory'):.2f}"
+        (row.text("set"), row.text("memory")): f"{row.number('over_plain_network'):.1f}"
         for record in measured
         for row in record.parts("rows")
     }

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from mooring.suite.records import Record, Records
 from mooring.suite.report.cards import ZOO, cards, verdict
-from mooring.suite.report.groups import Group, group, paired_difference, percent, show, title
+from mooring.suite.report.groups import Group, group, paired_difference, shares, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
@@ -18,6 +18,8 @@ from mooring.table import ABSENT, Column
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
+# What the one search of the boards varies; the costs show it.
+RATE = ("learning_rate",)
 # Presets with sizes of their own, which are shown but not ranked.
 UNRANKED = ("width", "wide", "learnability")
 # The tasks whose boards are ranked; of a model that several of them have, the last one's name is shown.
@@ -127,11 +129,13 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
     ranked = {model: [found[model][0] for found in places if model in found] for model in models}
     # The last of four is no better than the last of twelve, though its rank is.
-    relative = {
-        model: [(found[model][0] - 1) / (len(found) - 1) for found in places if model in found and len(found) > 1]
-        for model in models
-    }
-    order = sorted(models, key=lambda model: (-len(set(tasks[model])), fmean(relative[model] or [1.0])))
+    relative: dict[str, dict[str, list[float]]] = {model: {} for model in models}
+    for board, found in zip(columns, places, strict=True):
+        for model in found.keys() if len(found) > 1 else ():
+            relative[model].setdefault(board.task, []).append((found[model][0] - 1) / (len(found) - 1))
+    # All boards have the same weight, however many columns one has.
+    by_board = {model: fmean(map(fmean, found.values())) if found else 1.0 for model, found in relative.items()}
+    order = sorted(models, key=lambda model: (-len(set(tasks[model])), by_board[model]))
     shown = [
         (board, found)
         for board, found in zip(columns, places, strict=True)
@@ -140,7 +144,7 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     rows = [
         (
             named[model],
-            f"{fmean(relative[model]):.2f}" if relative[model] else ABSENT,
+            *(_means(by_board[model], relative[model]) if relative[model] else (ABSENT, ABSENT)),
             f"{fmean(ranked[model]):.1f}",
             *(_place(*found[model]) if model in found else ABSENT for _, found in shown),
         )
@@ -149,11 +153,17 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     ]
     heads = (
         Column("Module", left=True),
-        Column("Mean place"),
+        Column("Mean place", group="by board"),
+        Column("Mean place", group="by column"),
         Column("Mean rank"),
         *(Column(board.name, group=board.task) for board, _ in shown),
     )
     return Rows(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
+
+
+def _means(by_board: float, relative: Mapping[str, Sequence[float]]) -> tuple[str, str]:
+    """The mean place over boards and over columns as text."""
+    return f"{by_board:.2f}", f"{fmean(place for places in relative.values() for place in places):.2f}"
 
 
 def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, str]) -> str:
@@ -183,8 +193,8 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
     """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
     if preset in UNRANKED:
         return None
-    counted = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
-    census = at_best_rates(group(records.runs(CENSUS, preset)), ("metrics", "best", "log_mae"), -1)
+    counted = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
+    census = at_best_rates(group(records.runs(CENSUS, preset), apart=RATE), ("metrics", "best", "log_mae"), -1)
     audited = cards(records, zoo=True)
     verdicts = [name for name in VERDICTS if any(name in card for card in audited.values())]
     rows = []
@@ -192,8 +202,8 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
         card = audited.get(item.model, {})
         rows.append(
             (
-                title(item.model, item.first),
-                *(percent(item.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                item.title,
+                *(shares(item, "metrics", "best", name) for name in ("label", "count", "both")),
                 *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
                 *(verdict(card[name]) if name in card else ABSENT for name in verdicts),
                 str(len(item.runs)),
@@ -206,7 +216,7 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
         *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
         Column("Seeds"),
     )
-    return Rows(columns, rows)
+    return Rows(columns, rows, groups=counted.values())
 
 
 @table("leaderboard-costs", task=LEADERBOARD)
@@ -219,7 +229,7 @@ def costs(records: Records, preset: str) -> Rows | None:
     shapes = list(dict.fromkeys(shape for shape, _ in measured))
     if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
         raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
-    runs = at_best_rates(group(records.runs(LEADERBOARD, preset)), ("metrics", "best", "both"), 1)
+    runs = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
     rows = []
     for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
         model = name.removeprefix(ZOO)
@@ -228,7 +238,7 @@ def costs(records: Records, preset: str) -> Rows | None:
         extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
         rows.append(
             (
-                title(model, item.first if item else None),
+                item.title if item else title(model),
                 *(ABSENT if time is None else f"{time:.2f}" for time in times),
                 *(ABSENT if memory is None else f"{memory:.2f}" for memory in extra),
                 ABSENT if item is None else f"{item.first.whole('parameters', 'memory'):,}",

@@ -13,11 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.suite.records import LATER, USUALLY, Record, Records, trained_on
+from mooring.suite.records import LATER, USUALLY, Record, Records, changed_fields, trained_on
 from mooring.table import ABSENT
 
 # A setting that is a whole object would be longer than the row that it names.
 LONGEST = 80
+
+# Half of the widest interval, in points of per cent, that is shown instead of the seeds.
+WIDEST = 5.0
 
 # Names and order, weakest first as in the paper, of models whose records carry no title and no place of their own.
 KNOWN: Mapping[str, str] = {
@@ -98,7 +101,7 @@ def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -
 
 @dataclass(frozen=True)
 class Group:
-    """The seeds of one model under one configuration; `variant` says how it differs from the usual one, if it does."""
+    """The seeds of one model under one configuration; `variant` names what differs from the preset, if anything."""
 
     model: str
     variant: str
@@ -152,16 +155,16 @@ class Group:
 
 
 def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
-    """Groups in the order their runs carry, or the paper's; the configuration most runs share has no variant.
+    """Groups in the order their runs carry, or the paper's; the preset's own configuration has no variant.
 
     Args:
         runs: run records of one task and preset.
-        apart: configuration fields that a figure puts on an axis: they separate groups but are not in the variant.
+        apart: fields that a table or figure shows in another way: they separate groups but are not in the variant.
     """
     runs = list(runs)
     names = _names(runs)
     before = {name: value for name, value in LATER.items() if name in names}
-    usual = {name: _most_common([{**before, **run.mapping("config")} for run in runs], name) for name in names}
+    usual = _of_preset([({**before, **run.mapping("config")}, changed_fields(run)) for run in runs], names)
     usual |= USUALLY
     parts: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
@@ -171,8 +174,9 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
     found = []
     for (model, dumped), members in parts.items():
         config = json.loads(dumped)
-        changed = [name for name in usual if name not in apart and config.get(name) != usual[name]]
-        variant = ", ".join(_setting(name, config.get(name)) for name in changed)
+        shown = [name for name in (*names, *USUALLY) if name in config and name not in apart]
+        changed = [name for name in shown if name not in usual or config[name] != usual[name]]
+        variant = ", ".join(_setting(name, config[name]) for name in changed)
         _require_distinct(members)
         found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
     if all(item.first.find("order") is not None for item in found):
@@ -197,9 +201,21 @@ def usual_groups(records: Records, task: str, preset: str) -> list[Group]:
     return list(chosen.values())
 
 
-def interval(groups: Sequence[Group]) -> str:
-    """What the ± of a table means, where some row has more than one seed."""
-    return ", mean ± 95 % interval over seeds" if any(len(item.runs) > 1 for item in groups) else ""
+def others(shown: Sequence[Group], every: Sequence[Group]) -> list[str]:
+    """Return a note that names the configurations of the shown models that were run too but are not shown."""
+    models = {item.model for item in shown}
+    left = [item.title for item in every if item.model in models and item not in shown]
+    return [f"Run too, but not shown: {'; '.join(left)}."] if left else []
+
+
+def interval(groups: Sequence[Group], over: str = "seeds") -> str:
+    """Return what the ± of a table means, if some row has more than one seed."""
+    return f", mean ± 95 % interval over {over}" if any(len(item.runs) > 1 for item in groups) else ""
+
+
+def listed(groups: Sequence[Group], over: str = "seeds") -> str:
+    """Return what follows :func:`interval` in a table whose cells are :func:`shares`."""
+    return interval(groups) and f" (if wider than ± {WIDEST:g} points, all {over} instead)"
 
 
 def title(model: str, run: Record | None = None) -> str:
@@ -235,9 +251,22 @@ def _names(runs: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in run.mapping("config")))
 
 
-def _most_common(configs: Sequence[Mapping[str, Any]], name: str) -> Any:
-    counts = Counter(json.dumps(config[name], sort_keys=True) for config in configs if name in config)
-    return json.loads(counts.most_common(1)[0][0])
+def _of_preset(configs: Sequence[tuple[Mapping[str, Any], frozenset[str]]], names: Sequence[str]) -> dict[str, Any]:
+    """Return the preset's values: for each field the most common one of the runs that did not change it.
+
+    A field that every run changed has no value here.
+
+    Args:
+        configs: the configuration of each run, and the fields that it changed.
+        names: all fields.
+    """
+    found = {}
+    for name in names:
+        own = [config[name] for config, changed in configs if name in config and name not in changed]
+        counts = Counter(json.dumps(value, sort_keys=True) for value in own)
+        if counts:
+            found[name] = json.loads(counts.most_common(1)[0][0])
+    return found
 
 
 def _setting(name: str, value: Any) -> str:
@@ -270,6 +299,18 @@ def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool
 def percent(value: Estimate | None) -> str:
     """A fraction as per cent with one decimal."""
     return show(value, scale=100, digits=1)
+
+
+def shares(item: Group, *keys: str) -> str:
+    """A fraction as per cent: mean and interval, or, if the interval is wider than ± 5 points, mean and every seed.
+
+    Seeds that lie so far apart are rarely one hump, and an interval then describes none of them.
+    """
+    value = item.estimate(*keys)
+    if value.half_width is None or 100 * value.half_width <= WIDEST:
+        return percent(value)
+    seeds = ", ".join(f"{100 * share:.1f}" for share in item.by_seed(*keys).values())
+    return f"{100 * value.mean:.1f} ({seeds})"
 
 
 def plain(value: float | None, digits: int = 3) -> str:

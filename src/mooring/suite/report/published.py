@@ -11,21 +11,25 @@ and so is the picture after a comment that names a figure, one of its panels if 
     <!-- mooring:figure molecules-curves preset=full panel=esol -->
     ![What it shows](img/esol-curves.svg)
 
-A table that is published with `seeds=5` is refused as soon as one of its rows has fewer.
+A table that is published with `seeds=5` is refused as soon as one of its rows has fewer, and any table is as soon as
+the records contradict its caption or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
 
 A record names the commit it was made at. One made with changes that were never committed, or that names no commit or
 one that the clone does not have, cannot be made again, so it is refused unless `exceptions.txt` beside the records
 lists it with the reason. That list may only shrink: an entry whose record is gone or has become clean is refused too.
+So is a run that differs from its preset in a field that it does not name as changed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records import Record, RecordError, Records, load, printable, unknown_commits
+from mooring.suite.records import Record, RecordError, Records, changed_fields, load, printable, unknown_commits
+from mooring.suite.report.claims import CONTRADICTED
 from mooring.suite.report.registry import asked, build
 from mooring.table import Table
 
@@ -114,6 +118,7 @@ def refreshed(text: str, records: Records, where: str) -> str:
             table = build(start["name"], records, **options)
             if claimed is not None:
                 _check_seeds(table, start["name"], claimed)
+            _check_claims(table, start["name"])
         except ValueError as error:
             raise RecordError(f"{where}: {error}") from error
         pieces += [text[at : start.end()], "\n", table.to_markdown()]
@@ -125,7 +130,7 @@ def _check_seeds(table: Table, name: str, claimed: str) -> None:
     """ValueError if a row has fewer seeds than the document claims for all of them."""
     if not claimed.isdecimal() or claimed == "0":
         raise ValueError(f"table '{name}': {CLAIM}={claimed} is no number of seeds. Write e.g. {CLAIM}=5.")
-    places = [place for place, column in enumerate(table.columns) if column.title == "Seeds"]
+    places = [place for place, column in enumerate(table.columns) if column.title in ("Seeds", "Splits")]
     if not places:
         raise ValueError(f"table '{name}': it has no column of seeds. Leave {CLAIM}={claimed} out.")
     names = [place for place, column in enumerate(table.columns) if column.left]
@@ -138,8 +143,20 @@ def _check_seeds(table: Table, name: str, claimed: str) -> None:
             )
 
 
-def refusals(results: Path) -> list[str]:
-    """One line for each record under the folder, or entry of its list of exceptions, that must not be published."""
+def _check_claims(table: Table, name: str) -> None:
+    """ValueError if the records contradict the caption, or a row hides that it differs from the preset."""
+    for note in table.notes:
+        if note.startswith(CONTRADICTED):
+            raise ValueError(f"table '{name}': {note.removeprefix(CONTRADICTED)} Change the caption or the records.")
+
+
+def refusals(results: Path, presets: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> list[str]:
+    """One line for each record under the folder, or entry of its list of exceptions, that must not be published.
+
+    Args:
+        results: folder of the records.
+        presets: configuration of each task and preset; a run that differs from it without saying so is refused.
+    """
     records = load([results], skip=True)
     known = exceptions(results / EXCEPTIONS)
     problems = {record.path: problem(record) for record in records}
@@ -151,6 +168,14 @@ def refusals(results: Path) -> list[str]:
         for path, why in problems.items()
         if why and path.relative_to(results).as_posix() not in known
     ]
+    for run in records.kind("run"):
+        usual, config = (presets or {}).get((run.task, run.preset), {}), run.mapping("config")
+        hidden = [name for name in usual.keys() & config.keys() - changed_fields(run) if config[name] != usual[name]]
+        refused += [
+            f"{run.path}: {name} is {config[name]!r} where preset '{run.preset}' has {usual[name]!r}, and the record "
+            "does not name it as changed. Run it again."
+            for name in sorted(hidden)[:1]
+        ]
     for name in known:
         if not (results / name).exists():
             refused.append(f"{results / EXCEPTIONS}: there is no record '{name}'. Delete its line.")

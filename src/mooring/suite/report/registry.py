@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mooring.named import suggest
 from mooring.suite.records import COMMANDS, Records
+from mooring.suite.report.groups import Group, interval, listed
 from mooring.table import Column, Table
 
 if TYPE_CHECKING:  # figures need matplotlib, tables do not
@@ -48,6 +49,7 @@ class Rows:
         rows: cells as finished text.
         notes: further notes below those of the caption.
         alarms: places (row, column) of cells that report a failure.
+        groups: the runs that the rows show, against which the claims of the caption are held.
         words: what stands for the names in braces of the caption, beside the options.
     """
 
@@ -57,10 +59,12 @@ class Rows:
         rows: Iterable[tuple[str, ...]],
         notes: Iterable[str] = (),
         alarms: Iterable[tuple[int, int]] = (),
+        groups: Iterable[Group] = (),
         **words: object,
     ) -> None:
         self.columns, self.rows, self.notes = tuple(columns), tuple(rows), tuple(notes)
-        self.alarms, self.words = frozenset(alarms), words
+        self.alarms, self.groups = frozenset(alarms), tuple(groups)
+        self.words = {"interval": interval(self.groups), "listed": listed(self.groups), **words}
 
 
 @dataclass(frozen=True)
@@ -287,7 +291,12 @@ def _table(entry: Entry, rows: Rows | None, options: Options) -> Table | None:
     if rows is None:
         return None
     words = {**options, **rows.words}
-    notes = (*entry.caption.paragraphs("notes", words), *rows.notes)
+    claims, contradicted = entry.caption.fields.get("claims", ""), []
+    if claims or any(item.variant for item in rows.groups):
+        from mooring.suite.report.claims import contradictions
+
+        contradicted = contradictions(claims, rows.groups, rows.rows)
+    notes = (*entry.caption.paragraphs("notes", words), *rows.notes, *contradicted)
     return Table(entry.name, entry.caption.line("title", words), rows.columns, rows.rows, notes, rows.alarms)
 
 

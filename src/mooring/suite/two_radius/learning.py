@@ -8,7 +8,7 @@ from math import log, log2
 from statistics import fmean, linear_regression
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.groups import Group, estimate, group, interval, percent, show, title
+from mooring.suite.report.groups import Group, estimate, group, shares, show, title
 from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
@@ -45,10 +45,10 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
             (
                 str(point.identifiers),
                 f"{point.updates:,}",
-                title(run.model, run),
+                point.group.title,
                 f"{run.whole('parameters', 'memory') / 1000:.0f}",
                 f"{label_bits(run):.3f}",
-                *(percent(point.group.estimate("metrics", "best", name)) for name in ("label", "count", "both")),
+                *(shares(point.group, "metrics", "best", name) for name in ("label", "count", "both")),
                 f"{len(solved)} of {len(runs)}",
                 f"{sum(first) / len(first):,.0f}" if first else ABSENT,
                 f"{run.number('config', 'learning_rate'):g}",
@@ -69,7 +69,7 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, interval=interval([point.group for point in points]))
+    return Rows(columns, rows, groups=[point.group for point in points])
 
 
 def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
@@ -105,14 +105,14 @@ class WidePoint:
 
 def wide_points(records: Records) -> list[WidePoint]:
     """Points in the order of the table; a setting that was only tried at a development seed is counted, not shown."""
-    settings: dict[tuple[int, int, str], list[Group]] = {}
-    for item in group(records.runs(LEADERBOARD, WIDE)):
+    settings: dict[tuple[int, int, tuple[str, str]], list[Group]] = {}
+    for item in group(records.runs(LEADERBOARD, WIDE), apart=("num_identifiers", "slots", "epochs", "learning_rate")):
         run = item.first
         updates = int(run.number("config", "epochs")) * run.count("steps_per_epoch")
-        settings.setdefault((run.count("num_identifiers"), updates, item.model), []).append(item)
+        settings.setdefault((run.count("num_identifiers"), updates, (item.model, item.variant)), []).append(item)
     points = []
     for (identifiers, updates, model), items in settings.items():
-        chosen = max(items, key=lambda item: len(item.runs))
+        chosen = max(items, key=lambda item: (len(item.runs), item.first.number("config", "learning_rate")))
         runs = tuple(run for run in chosen.runs if run.seed < DEVELOPMENT)
         if runs:
             # The rate of a longer training is the one that the short ones chose.
@@ -122,7 +122,7 @@ def wide_points(records: Records) -> list[WidePoint]:
                 for item in others
                 if (size, name) == (identifiers, model)
             }
-            points.append(WidePoint(identifiers, updates, Group(chosen.model, "", runs), len(tried)))
+            points.append(WidePoint(identifiers, updates, Group(chosen.model, chosen.variant, runs), len(tried)))
     order = {id(point): -point.group.estimate("metrics", "best", "both").mean for point in points}
     return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
 
@@ -148,7 +148,7 @@ def learnability(records: Records, preset: str) -> Rows | None:
             "address" if _addressed(item) else "content",
             *(f"{item.first.number('config', name):g}" for name in SIZES),
             *(_reached(item, name) for name in ("label", "both")),
-            percent(item.estimate("metrics", "best", "both")),
+            shares(item, "metrics", "best", "both"),
             str(len(item.runs)),
         )
         for item in groups
@@ -164,7 +164,7 @@ def learnability(records: Records, preset: str) -> Rows | None:
     addressed = [item for item in groups if _addressed(item)]
     models = dict.fromkeys(item.model for item in addressed)
     notes = [sentence for model in models for sentence in _growth(model, addressed)]
-    return Rows(columns, rows, notes, interval=interval(groups))
+    return Rows(columns, rows, notes, groups=groups)
 
 
 def _addressed(item: Group) -> bool:
@@ -180,11 +180,13 @@ def updates_to(run: Record, metric: str) -> int | None:
 
 
 def _reached(item: Group, metric: str) -> str:
-    """Mean and interval over the seeds that got there, and how many did where that was not all."""
+    """Mean and interval over the seeds that got there, or the seeds if they lie apart, and how many if not all did."""
     found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
     if not found:
         return ABSENT
-    text = show(estimate([float(value) for value in found]), 1.0, 0)
+    value = estimate([float(updates) for updates in found])
+    apart = value.half_width is not None and value.half_width > value.mean / 2
+    text = f"{value.mean:.0f} ({', '.join(map(str, found))})" if apart else show(value, 1.0, 0)
     return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
 
 

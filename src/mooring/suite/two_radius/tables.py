@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from mooring.suite.records import Record, Records
 from mooring.suite.report.groups import (
-    Estimate,
     Group,
     estimate,
     group,
-    interval,
+    others,
     paired_difference,
-    percent,
     plain,
     rank,
+    shares,
     show,
     title,
 )
@@ -25,7 +24,10 @@ from mooring.table import ABSENT, Column
 
 COUNTED, ORIGINAL = "two-radius", "two-radius-original"
 METRICS = ("label", "count", "both")
+ACCURACY = ("metrics", "final", "test/label")
 SIZE = "num_identifiers"
+# The preset with the paper's schedule, the only one whose rows stand beside the paper's numbers.
+PAPER = "paper"
 # Products of scales and base counts; the published task has twelve.
 MOST_COUNTS = 1000
 
@@ -87,29 +89,33 @@ class Reference:
 def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
     """Label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
     runs = records.runs(COUNTED, preset)
-    groups = group(runs)
+    groups = every = group(runs)
     if models == "paper":
-        groups = [item for item in groups if item.model in PUBLISHED and not item.variant]
+        groups = [item for item in every if item.model in PUBLISHED and not item.variant]
     elif models != "all":
         raise ValueError(f"table 'two-radius': models is '{models}', expected 'all' or 'paper'.")
-    rows = []
-    for item in groups:
+    published: dict[int, tuple[float, float, float]] = {}
+    for place, item in enumerate(groups):
         # The paper's numbers belong to the paper's configuration only, and to a task of its size.
-        other = item.variant or Reference.of_run(item.first) != Reference.of(12, 4, (1, 2, 3))
-        published = (None,) * 3 if other else PUBLISHED.get(item.model, (None,) * 3)
-        measured = [percent(item.estimate("metrics", "best", name)) for name in METRICS]
-        rows.append((item.title, *measured, *(plain(value, 1) for value in published), str(len(item.runs))))
+        own = preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
+        if own and item.model in PUBLISHED:
+            published[place] = PUBLISHED[item.model]
+    rows = []
+    for place, item in enumerate(groups):
+        measured = [shares(item, "metrics", "best", name) for name in METRICS]
+        beside = [plain(value, 1) for value in published.get(place, (None,) * 3)] if published else []
+        rows.append((item.title, *measured, *beside, str(len(item.runs))))
     columns = (
         Column("Model", left=True),
         *(Column(name.capitalize()) for name in METRICS),
-        *(Column(name.capitalize(), group="paper") for name in METRICS),
+        *(Column(name.capitalize(), group="paper") for name in METRICS if published),
         Column("Seeds"),
     )
     # The first run stands for all, but any run whose settings make no sense is refused.
     chance, *_ = [Reference.of_run(run) for run in runs]
     *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
-    seeds = interval(groups)
-    return Rows(columns, rows, _differences(groups), interval=seeds, guesses=" / ".join(guesses), blind=blind)
+    notes = [*_differences(groups), *others(groups, every)]
+    return Rows(columns, rows, notes, groups=groups, guesses=" / ".join(guesses), blind=blind)
 
 
 @table("two-radius-diagnostics", task=COUNTED)
@@ -137,7 +143,7 @@ def diagnostics(records: Records, preset: str) -> Rows:
     )
     runs = [item.first for item in groups if item.first.find("diagnostics", "state_distance") is not None]
     references = sorted({scale for run in runs for scale in compared(run)[:1]}) or [1]
-    return Rows(columns, rows, reference=" or ".join(f"r = {scale}" for scale in references))
+    return Rows(columns, rows, groups=groups, reference=" or ".join(f"r = {scale}" for scale in references))
 
 
 def scales_of(run: Record) -> list[str]:
@@ -178,15 +184,13 @@ class Line:
         memory = self.model.partition("+")[2]
         return bool(memory) and not memory.startswith("vn")
 
-    def accuracy(self, size: int) -> Estimate | None:
-        """Mean and interval of the accuracy on test graphs at one size, None where it was not run."""
-        runs = self.by_size[size].runs if size in self.by_size else ()
-        return estimate([run.number("metrics", "final", "test/label") for run in runs]) if runs else None
+    def accuracy(self, size: int) -> str:
+        """Accuracy on test graphs at one size as text."""
+        return shares(self.by_size[size], *ACCURACY) if size in self.by_size else ABSENT
 
     def percentages(self) -> dict[int, float]:
         """Mean accuracy in % at every size that was run."""
-        found = {size: self.accuracy(size) for size in sorted(self.by_size)}
-        return {size: 100 * value.mean for size, value in found.items() if value is not None}
+        return {size: 100 * item.estimate(*ACCURACY).mean for size, item in sorted(self.by_size.items())}
 
     def values(self, name: str) -> str:
         """The values a setting takes in the line, e.g. the slots where they grow with n."""
@@ -199,7 +203,7 @@ def measured(runs: Sequence[Record]) -> list[Line]:
     lines: dict[tuple[str, str, str], Line] = {}
     for size in sorted({run.count(SIZE) for run in runs}):
         here = [run for run in runs if run.count(SIZE) == size]
-        for item in group(here, apart=("channels", "slots")):
+        for item in group(here, apart=("channels", "slots", SIZE)):
             width = str(item.first.setting("channels", ABSENT))
             key = (item.model, width, item.variant)
             if key in lines and size in lines[key].by_size:
@@ -218,7 +222,7 @@ def original(records: Records, preset: str | None = None) -> Rows:
     lines = measured(runs)
     for line in lines:
         seconds = estimate([run.number("wall_seconds") for item in line.by_size.values() for run in item.runs])
-        cells = [percent(line.accuracy(n)) for n in sizes]
+        cells = [line.accuracy(n) for n in sizes]
         slots = line.values("slots") if line.has_slots else ABSENT
         rows.append((line.named.title, "measured", line.width, slots, *cells, f"{seconds.mean:.0f}"))
     for model, by_width in PUBLISHED_ORIGINAL.items():
@@ -230,7 +234,7 @@ def original(records: Records, preset: str | None = None) -> Rows:
         Column("Model", left=True), Column("Source", left=True), Column("Width"), Column("Slots"),
         *(Column(f"n = {n}") for n in sizes), Column("Seconds per run"),
     )  # fmt: skip
-    return Rows(columns, rows, interval=interval([item for line in lines for item in line.by_size.values()]))
+    return Rows(columns, rows, groups=[item for line in lines for item in line.by_size.values()])
 
 
 def _differences(groups: Sequence[Group]) -> list[str]:

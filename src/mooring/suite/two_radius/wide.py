@@ -67,7 +67,7 @@ def by_parameters(records: Records) -> list[Figure]:
     for model in sorted(lines, key=rank):
         thousands = [point.group.first.whole("parameters", "memory") / 1000 for point in lines[model]]
         heights = [100 * point.group.estimate("metrics", "best", "both").mean for point in lines[model]]
-        name = short(model, lines[model][0].group.first)
+        name = lines[model][0].group.short
         curve(axes, thousands, heights, name, inks[model], "-", lw=1.3)
         for point, x, y in zip(lines[model], thousands, heights, strict=True):
             axes.plot([x], [y], marks[point.identifiers], color=inks[model], ms=4.5, gid=belongs(name))
@@ -89,7 +89,7 @@ def _learning(axes: Axes, item: Group, updates: int, longest: int, ink: str) -> 
     epochs = min(updates // steps, longest)
     held = [line + line[-1:] * (epochs - len(line)) for line in curves]
     means = [sum(values) / len(values) for values in zip(*held, strict=True)]
-    name = short(item.model, item.first)
+    name = item.short
     curve(axes, [steps * (epoch + 1) for epoch in range(epochs)], means, name, ink, "-", lw=1.3)
     return means[-1], name, ink
 
