@@ -196,8 +196,9 @@ class RelayVirtualNode(SlotRival):
 
     Paper: RANGE, Caruso et al. 2026 (arXiv 2502.13797).
     Departs: the self-loop's logit is a linear map of the node and not a key's product; no positional encodings of
-    distances and no regulariser of the number of relays, which belong to molecules; Slot-FiLM at the end as for all
-    slots here. ``read_weights`` of the memory have one more column, the self-loop.
+    distances; no regulariser, the learned function of the number of nodes that multiplies what each relay broadcasts,
+    without which this module cannot count; Slot-FiLM at the end as for all slots here. ``read_weights`` of the memory
+    have one more column, the self-loop.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
