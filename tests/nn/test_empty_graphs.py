@@ -5,7 +5,8 @@ import time
 import pytest
 import torch
 
-from mooring.nn import SlotVirtualNode
+from mooring import ops
+from mooring.nn import SlotAggregation, SlotVirtualNode
 
 
 def seconds(memory: SlotVirtualNode, x: torch.Tensor, batch: torch.Tensor) -> float:
@@ -29,3 +30,29 @@ def test_a_gap_changes_no_number() -> None:
     memory, x = SlotVirtualNode(64, slots=8), torch.randn(305, 64)
     batch = torch.tensor([0] * 300 + [1] * 5)
     torch.testing.assert_close(memory(x, batch * 10**5), memory(x, batch))
+
+
+@pytest.mark.parametrize("gaps", [False, True], ids=["empty graphs at the end", "empty graphs in between"])
+@pytest.mark.parametrize("num_graphs", [108, 120, 500, 2000, 2001, 2002])
+def test_no_slots_are_updated_for_many_empty_graphs(num_graphs: int, gaps: bool) -> None:
+    """100 graphs of 20 nodes: the update must see them and one more, whether graphs or nodes are more numerous."""
+    memory, aggr, x = SlotVirtualNode(8, slots=3), SlotAggregation(8, slots=3), torch.randn(2000, 8)
+    step = (num_graphs - 1) // 99 if gaps else 1
+    batch = torch.arange(100).repeat_interleave(20) * step
+    updated = []
+    for module in (memory, aggr):
+        module.update.register_forward_pre_hook(lambda _, given: updated.append(given[0].log_mass.size(0)))
+    out, inside = memory(x, batch, num_graphs=num_graphs, return_state=True)
+    pooled = aggr(x, batch, dim_size=num_graphs)
+    assert updated == [101, 101]
+    dense, dense_inside = memory(x, batch // step, return_state=True)
+    torch.testing.assert_close(out, dense)
+    torch.testing.assert_close(inside.slots[::step][:100], dense_inside.slots)
+    torch.testing.assert_close(pooled[::step][:100], aggr(x, batch // step))
+
+
+@pytest.mark.parametrize(("graphs", "empty"), [(100, 0), (100, 7), (1000, 30)])
+def test_a_few_empty_graphs_are_cheaper_than_leaving_them_out(graphs: int, empty: int) -> None:
+    batch = torch.arange(graphs).repeat_interleave(20)
+    assert ops.plan(batch, num_graphs=graphs + empty).occupied is None
+    assert ops.plan(batch, num_graphs=graphs + empty + 8).occupied is not None

@@ -16,6 +16,11 @@ from mooring.ops.modes import is_transformed, untransformed
 
 Kept = TypeVar("Kept")
 
+# Graphs without nodes are left out from this many on, and from this share of all graphs on (one in 32). 100 graphs of
+# 20 nodes, 8 slots, width 64, forward and backward: with 4, 16, 32, 100 and 400 more graphs without nodes it takes
+# 1.05, 1.10, 1.20, 1.58 and 2.25 times as long; if they are left out, 1.04 times, however many there are.
+EMPTY_GRAPHS, EMPTY_SHARE = 8, 32
+
 if TYPE_CHECKING:
     from functools import cached_property as kept
 else:
@@ -121,10 +126,21 @@ class Plan:
 
     @kept
     def occupied(self) -> Occupied | None:
-        """The graphs that have nodes, where most have none; None elsewhere, and in a traced graph."""
-        if not self.is_concrete or self.batch is None or self.num_graphs <= self.num_nodes + 1:
+        """The graphs that have nodes, if there are many others; None elsewhere, and in a traced graph."""
+        if not self.is_concrete or self.batch is None:
             return None
-        ids, batch = self.batch.unique(return_inverse=True)
+        many = max(EMPTY_GRAPHS, self.num_graphs // EMPTY_SHARE)
+        if self.num_graphs >= self.num_nodes + many:
+            ids, batch = self.batch.unique(return_inverse=True)
+            return self._compacted(ids, batch)
+        # Sizes are read on a CPU alone: elsewhere that would be a host sync.
+        if self.device.type != "cpu" or self.num_graphs - int(self.sizes.count_nonzero()) < many:
+            return None
+        present = self.sizes > 0
+        return self._compacted(present.nonzero().squeeze(1), (present.cumsum(0) - 1).index_select(0, self.batch))
+
+    def _compacted(self, ids: Tensor, batch: Tensor) -> Occupied:
+        """The graphs ``ids``, in which the nodes have the ids ``batch``, and one more without nodes."""
         return Occupied(Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device), ids, self.num_graphs)
 
     @property
