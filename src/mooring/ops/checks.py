@@ -32,7 +32,8 @@ def _count(index: Tensor) -> int:
     """One more than the largest graph id. What is exported is made of PyTorch's own operators alone."""
     if not torch.compiler.is_exporting():
         return count_graphs(index)
-    count = index.max().item() + 1
+    # No ids have no largest. Without nodes there is one graph, as without ids: inductor must be told of at least one.
+    count = torch.cat([index, index.new_zeros(1)]).max().item() + 1
     torch._check(count > 0)
     return cast(int, count)
 

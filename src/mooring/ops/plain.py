@@ -72,19 +72,20 @@ def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
 
     Of a graph without nodes a softmax would be NaN, and so would the gradient of a logsumexp.
     """
-    if not logits.size(1):
-        # A sum and not a logsumexp, whose tangent over no rows is NaN.
-        return logits, logits.sum(dim=1) + float("-inf")
     if not may_be_empty:
         return logits.softmax(dim=1), logits.logsumexp(dim=1)
-    top = logits.detach().amax(dim=1, keepdim=True)
-    empty = top.isneginf()
+    # Of no rows there is no largest. A traced graph cannot ask whether it has rows, so it adds one.
+    rows = logits.detach()
+    if torch.compiler.is_compiling() or not logits.size(1):
+        rows = torch.nn.functional.pad(rows, (0, 0) * (rows.dim() - 2) + (0, 1), value=float("-inf"))
+    top = rows.amax(dim=1, keepdim=True)
+    empty, top = top.isneginf(), nothing_as_zero(top)
     # Relative to the largest: the gradient of a logsumexp is exp(logit - log_mass), which is one for every node where a
     # weight is so large that the sum is rounded to it.
-    logits = (logits - nothing_as_zero(top)).masked_fill(empty, 0.0)
+    logits = (logits - top).masked_fill(empty, 0.0)
     weights = logits.softmax(dim=1).masked_fill(empty, 0.0)
-    log_mass = (logits.logsumexp(dim=1, keepdim=True) + top).squeeze(1)
-    return weights, log_mass
+    log_mass = (logits.logsumexp(dim=1, keepdim=True) + top).masked_fill(empty, float("-inf"))
+    return weights, log_mass.squeeze(1)
 
 
 def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
