@@ -48,3 +48,12 @@ def test_a_plan_of_one_graph_is_where_its_nodes_are() -> None:
 def test_ids_as_pyg_indexes_are_checked_too() -> None:
     with pytest.raises(ValueError, match="ids from 0 to 3 but num_graphs=2"):
         ops.plan(Index([0, 0, 3]), num_graphs=2)
+
+
+@pytest.mark.parametrize("given", [("batch",), ("ptr",), ("batch", "ptr")], ids="+".join)
+def test_tensors_are_made_where_the_input_is_whatever_the_default_device(given: tuple[str, ...]) -> None:
+    module, x = SlotVirtualNode(8, 2, 2), torch.randn(5, 8)
+    call = {"batch": torch.tensor([0, 0, 1, 1, 1]), "ptr": torch.tensor([0, 2, 5])}
+    expected = module(x, call["batch"])
+    with torch.device("meta"):
+        assert torch.equal(module(x, **{name: call[name] for name in given}), expected)

@@ -287,7 +287,7 @@ def check_ptr(
         for one, other in pairwise(offsets):
             if one > other:
                 raise ValueError(f"{who}: ptr falls from {one} to {other} but it must rise. Sort the nodes by graph.")
-        count = torch.arange(ptr.numel() - 1)
+        count = torch.arange(ptr.numel() - 1, device=ptr.device)
         if batch is not None and not torch.equal(batch.long(), count.repeat_interleave(ptr.long().diff())):
             raise ValueError(
                 f"{who}: batch and ptr disagree on the graph of some node. With ptr the nodes must be sorted by graph; "
