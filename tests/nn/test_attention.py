@@ -1,8 +1,11 @@
 """Attention for those who look inside: from the aggregation, from the layer, and what PyG's AttentionExplainer sees."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.explain import AttentionExplainer, Explainer
 from torch_geometric.nn import GATConv, MessagePassing, SAGEConv
 
@@ -56,6 +59,45 @@ def test_a_layer_hands_on_the_weights_of_its_memory() -> None:
     _, expected = layer.memory(x, index, return_state=True)
     assert_close(inside.write_weights, expected.write_weights)
     assert_close(inside.read_weights, expected.read_weights)
+
+
+class LargestTensor(TorchDispatchMode):
+    """The most bytes of any tensor that is made inside the block."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        made = [one for one in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(one, Tensor)]
+        self.bytes = max([self.bytes, *(one.untyped_storage().nbytes() for one in made)])
+        return out
+
+
+SIZES = {
+    "even": [40] * 20,
+    "small": [9, 12, 17] * 30,
+    "skewed": [900, *[3] * 60],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"competition": True}], ids=["alone", "competing"])
+@pytest.mark.parametrize("carried", [False, True], ids=["learned slots", "carried slots"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=list(SIZES))
+def test_a_look_inside_takes_room_for_the_weights_and_gathers_no_slots(
+    sizes: list[int], carried: bool, options: dict[str, bool]
+) -> None:
+    """Slots gathered per node would take as many times the room of the weights as a head has channels."""
+    module, index = (
+        SlotVirtualNode(64, 8, 4, **options),
+        torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)),
+    )
+    x = torch.randn(len(index), 64)
+    given = {"memory": module(x, index, return_state="slots")[1]} if carried else {}
+    with torch.no_grad(), LargestTensor() as forward:
+        module(x, index, **given)
+    with torch.no_grad(), LargestTensor() as inside:
+        weights = module(x, index, **given, return_state=True)[1].read_weights
+    assert inside.bytes <= max(forward.bytes, 2 * weights.nbytes)
 
 
 def test_inside_a_convolution_a_hook_sees_the_attention_to_each_edge() -> None:

@@ -112,11 +112,13 @@ def test_shapes_are_nodes_heads_dim() -> None:
 
 
 @FORMS
-def test_weights_are_the_softmax_behind_the_context(form: str) -> None:
+@TILES
+def test_weights_are_the_softmax_behind_the_context(form: str, tile: tuple[int, int, int]) -> None:
     batch = Ragged(MIXED, False, seed=4)
     query, key, value = read_inputs(batch, form)
     index = batch.index()
-    weights = ops.read_weights(query, key, index)
+    with tile_sizes(*tile):
+        weights = ops.read_weights(query, key, index)
     assert weights.shape == (batch.num_nodes, SLOTS, HEADS)
     assert_close(weights.sum(dim=1), torch.ones(batch.num_nodes, HEADS).double())
     context = torch.einsum("nmh,nmhd->nhd", weights, value[index])

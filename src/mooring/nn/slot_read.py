@@ -168,7 +168,7 @@ class SlotRead(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory.flatten(0, 1)) * scale).unflatten(-1, (heads, dim))
-        if is_plain(self.lin_query) if folded is None else folded:
+        if self._folds(x.size(0), memory.size(0)) if folded is None else folded:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
             key = ops.map_heads(key, weight, transposed=True)
             return x.unsqueeze(1), key.unflatten(0, memory.shape[:2])

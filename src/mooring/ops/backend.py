@@ -62,10 +62,11 @@ def current_backend() -> Backend | None:
 
 
 class Code(Protocol):
-    """What a back end is: the two ops in folded shapes, see :mod:`mooring.ops.plain`."""
+    """What a back end is: the two ops and the scores in folded shapes, see :mod:`mooring.ops.plain`."""
 
     write: Callable[..., tuple[Tensor, Tensor]]
     read: Callable[..., Tensor]
+    scores: Callable[..., Tensor]
 
 
 def of(plan: Plan, *tensors: Tensor | None) -> Code:

@@ -7,8 +7,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mooring.ops import backend, checks
+from mooring.ops.heads import softmax_over_slots
 from mooring.ops.plan import Plan, make_plan
-from mooring.ops.state import full_precision, statistics_dtype
+from mooring.ops.scores import slot_scores
+from mooring.ops.state import full_precision
 
 
 def read(
@@ -75,19 +77,26 @@ def read_weights(
     key: Float[Tensor, "..."],
     index: Int[Tensor, " nodes"] | Plan | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
-    """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside."""
-    dtype = statistics_dtype(query.dtype)
-    query, key = query.expand(-1, key.size(-2), -1).to(dtype), key.to(dtype)
-    index = index.batch if isinstance(index, Plan) else index
+    """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside.
+
+    Cost: one of the two products of :func:`read`, and room for ``nodes * slots * heads`` numbers.
+    """
     if key.dim() == 4:
-        checks.check_one_graph("read_weights", "key", key.size(0), index)
-    # A traced graph may not know its number of graphs, and then must not ask.
-    one = key.dim() == 4 and (index is None or (not torch.compiler.is_compiling() and key.size(0) == 1))
-    with full_precision(query.device):
-        if one or key.dim() == 3:
-            return torch.einsum("nhd,mhd->nmh", query, key[0] if one else key).softmax(dim=1)
-        assert index is not None, "several graphs need an index"
-        return torch.einsum("nhd,nmhd->nmh", query, key[index]).softmax(dim=1)
+        ids = index.batch if isinstance(index, Plan) else index
+        checks.check_one_graph("read_weights", "key", key.size(0), ids)
+    plan = make_plan(
+        "read_weights",
+        index if key.dim() == 4 else None,
+        num_nodes=query.size(0),
+        num_graphs=key.size(0) if key.dim() == 4 else None,
+        name="index",
+        of="query",
+        count_name="key.size(0)",
+        device=query.device,
+    )
+    scores = slot_scores(key, query, plan, heads_first=True)
+    weights = softmax_over_slots(scores.flatten(1), groups=key.size(-2))
+    return weights.view_as(scores).transpose(1, 2)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None) -> Plan:

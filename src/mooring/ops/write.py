@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mooring.ops import backend, checks, plain
+from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
+from mooring.ops.scores import slot_scores
 from mooring.ops.state import SlotState, full_precision, nothing_as_zero, statistics_dtype, weightless
 
 
@@ -106,27 +107,35 @@ def write_weights(
     key = _without(key, bias)
     if null_logit is not None:
         bias = _plus(bias, compete(query, key, index, null_logit=null_logit))
-    ids = index.batch if isinstance(index, Plan) else index
-    checks.check_one_graph("write_weights", "state", state.log_mass.size(0), ids)
-    dtype = statistics_dtype(key.dtype)
-    query, key = query.to(dtype), key.expand(-1, query.size(-2), -1).to(dtype)
-    with full_precision(key.device):
-        if query.dim() == 4 and ids is not None:
-            scores = torch.einsum("nmhd,nhd->nmh", query.index_select(0, ids), key)
-        else:
-            scores = torch.einsum("mhd,nhd->nmh", query if query.dim() == 3 else query[0], key)
+    graphs = state.log_mass.size(0)
+    checks.check_one_graph("write_weights", "state", graphs, index.batch if isinstance(index, Plan) else index)
+    plan = make_plan(
+        "write_weights",
+        index,
+        num_nodes=key.size(0),
+        num_graphs=graphs,
+        name="index",
+        of="key",
+        count_name="state.log_mass.size(0)",
+        device=key.device,
+    )
+    scores = slot_scores(query, key, plan)
     if bias is not None:
-        scores = scores + bias.to(dtype)
-    log_mass = nothing_as_zero(state.log_mass)
-    weights = (scores - (log_mass if ids is None else log_mass.index_select(0, ids))).exp()
+        scores = scores + bias.to(scores.dtype)
+    weights = (scores - _per_node(nothing_as_zero(state.log_mass), plan)).exp()
     if not alone:
         return weights
     # One already, but for what a huge log-mass has lost to rounding.
-    if ids is None:
+    if plan.batch is None:
         total = weights.sum(dim=0, keepdim=True)
     else:
-        total = torch.zeros_like(state.log_mass).index_add(0, ids, weights).index_select(0, ids)
-    return weights / torch.where(total == 0, 1.0, total)
+        total = torch.zeros_like(state.log_mass).index_add(0, plan.batch, weights)
+    return weights / _per_node(torch.where(total == 0, 1.0, total), plan)
+
+
+def _per_node(of_graphs: Tensor, plan: Plan) -> Tensor:
+    """``[graphs, ...]`` -> the row of each node's graph; of one graph, its only row for all."""
+    return of_graphs if plan.batch is None else of_graphs.index_select(0, plan.batch)
 
 
 def compete(
@@ -167,18 +176,9 @@ def compete(
     plan = make_plan(
         "compete", index, num_nodes=key.size(0), num_graphs=graphs, name="index", of="key", device=key.device
     )
-    slots, heads = query.shape[-3:-1]
-    dtype = statistics_dtype(key.dtype)
-    # Rows as in `write`: all slots and heads over a shared key, or the slots of each head over its own.
-    if key.size(1) == 1:
-        folded = query.reshape(*query.shape[:-3], 1, slots * heads, query.size(-1))
-    else:
-        folded = query.transpose(-3, -2)
-    with full_precision(key.device):
-        scores = plain.scores(folded.to(dtype), key.to(dtype), plan)
-    scores = scores.view(-1, slots, heads) if key.size(1) == 1 else scores.transpose(1, 2)
+    scores = slot_scores(query, key, plan)
     total = scores.logsumexp(dim=1, keepdim=True)
-    return -total if null_logit is None else -torch.logaddexp(total, null_logit.to(dtype))
+    return -total if null_logit is None else -torch.logaddexp(total, null_logit.to(total.dtype))
 
 
 def check_null_logit(who: str, null_logit: Tensor | None, heads: int) -> None:

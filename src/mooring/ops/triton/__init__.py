@@ -42,9 +42,10 @@ Limits: ``dim`` and ``vdim`` up to 256 (padded to a power of two in registers on
 wider than 128 spills registers: right, but slow.
 """
 
+from mooring.ops.plain import scores
 from mooring.ops.triton.function import read, write
 from mooring.ops.triton.launch import sort_graphs
 from mooring.ops.triton.read import read_backward, read_forward
 from mooring.ops.triton.write import write_backward, write_forward
 
-__all__ = ["read", "read_backward", "read_forward", "sort_graphs", "write", "write_backward", "write_forward"]
+__all__ = ["read", "read_backward", "read_forward", "scores", "sort_graphs", "write", "write_backward", "write_forward"]
