@@ -118,8 +118,8 @@ def survives(root: Path, mutant: Mutant, depth: int, limit: float) -> bool:
         os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def examine(chosen: Sequence[Mutant], depth: int) -> Iterator[tuple[Mutant, bool]]:
-    """Each mutant, and whether it survived, in a copy of the project whose own tests pass."""
+def examine(chosen: Sequence[Mutant], depth: int) -> Iterator[tuple[Mutant, bool, float]]:
+    """Each mutant, whether it survived and its seconds, in a copy of the project whose own tests pass."""
     # CI: Hypothesis shows every mutant the same examples. No plugins: loading them would cost more than most tests.
     os.environ |= {"CI": "1", "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for name in WARM.split():
@@ -138,8 +138,12 @@ def examine(chosen: Sequence[Mutant], depth: int) -> Iterator[tuple[Mutant, bool
                 tests = dict.fromkeys(test for path in paths for stage in stages(root, path)[:depth] for test in stage)
                 if not passes(root, list(tests), 3600.0, mutated=False):
                     sys.exit("mutate: the tests fail without any mutant.\n" + root.with_name("log").read_text()[-5000:])
-                limits[package] = 30 + 3 * (time.monotonic() - start)
-            yield mutant, survives(root, mutant, depth, limits[package])
+                took = time.monotonic() - start
+                limits[package] = 30 + 3 * took
+                print(f"{package}: the tests pass without a mutant, in {took:.0f} s", flush=True)
+            start = time.monotonic()
+            survived = survives(root, mutant, depth, limits[package])
+            yield mutant, survived, time.monotonic() - start
 
 
 def possible(package: str) -> list[Mutant]:
@@ -201,9 +205,8 @@ class Run:
             left = json.loads(self.part.read_text())
             self.state = left if left["what"] == what else self.state
         self.record, self.done = self.state["record"], self.state["done"]
-        self._began = time.monotonic() - self.state["seconds"]
 
-    def add(self, mutant: Mutant, survived: bool) -> None:
+    def add(self, mutant: Mutant, survived: bool, seconds: float) -> None:
         record = self.record
         record["killed"] += not survived
         record["sample"] += 1
@@ -211,7 +214,7 @@ class Run:
             record["survivors"].append({"file": mutant.path, "line": mutant.line, "diff": mutant.diff})
         record["share_killed"] = round(record["killed"] / (record["killed"] + len(record["survivors"])), 4)
         self.done += 1
-        self.state |= {"done": self.done, "seconds": round(time.monotonic() - self._began, 1)}
+        self.state |= {"done": self.done, "seconds": round(self.state["seconds"] + seconds, 1)}
         _write(self.part, self.state)
 
     def progress(self, total: int) -> str:
@@ -219,7 +222,7 @@ class Run:
         left = self.state["seconds"] / self.done * (total - self.done)
         end = datetime.now() + timedelta(seconds=left)
         noticed = f"{100 * self.record['share_killed']:.1f} % noticed"
-        return f"{self.done}/{total}, {noticed}, about {left / 3600:.1f} h left, until {end:%a %H:%M}"
+        return f"{self.done}/{total}, {noticed}, about {left / 3600:.2g} h left, until {end:%a %H:%M}"
 
     def close(self) -> None:
         _write(self.out, self.record)
@@ -268,14 +271,10 @@ def main() -> None:
             record["equivalent"].append({"file": each.path, "diff": each.diff, "reason": reason})
     run = Run(options.out, what, record)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as for Ctrl-C: the copy of the project is removed
-    for mutant, survived in examine(tried[run.done :], options.stages):
-        run.add(mutant, survived)
-        fate = (
-            f"SURVIVED {mutant.path}:{mutant.line}\n{mutant.diff}"
-            if survived
-            else f"killed {mutant.path}:{mutant.line}"
-        )
-        print(f"{run.progress(len(tried))}: {fate}", flush=True)
+    for mutant, survived, seconds in examine(tried[run.done :], options.stages):
+        run.add(mutant, survived, seconds)
+        fate = f"{'SURVIVED' if survived else 'killed'} {mutant.path}:{mutant.line} in {seconds:.0f} s"
+        print(f"{run.progress(len(tried))}: {fate}", *([mutant.diff] if survived else []), sep="\n", flush=True)
     run.close()
     counts = (run.record["killed"], len(run.record["survivors"]), len(run.record["equivalent"]))
     print("{} killed, {} survived, {} equivalent".format(*counts))

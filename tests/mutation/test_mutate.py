@@ -124,7 +124,7 @@ def sampled(monkeypatch):
         for mutant in tried:
             if stops and mutant.line == stops[0]:
                 raise KeyboardInterrupt
-            yield mutant, mutant.line in SURVIVORS
+            yield mutant, mutant.line in SURVIVORS, 60.0
 
     monkeypatch.setattr(mutate, "draw", lambda sample, seed, packages: FAULTS)
     monkeypatch.setattr(mutate, "examine", examine)
@@ -150,8 +150,8 @@ def test_a_stopped_run_goes_on_where_it_stopped_and_leaves_the_old_record_until_
     capsys.readouterr()
     start(monkeypatch, out, "--seed", "11")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("3/4, 66.7 % noticed, about 0.0 h left, until ")
-    assert lines[0].endswith(": killed src/mooring/ops/add.py:2")
+    assert lines[0].startswith("3/4, 66.7 % noticed, about 0.02 h left, until ")
+    assert lines[0].endswith(": killed src/mooring/ops/add.py:2 in 60 s")
     record = json.loads(out.read_text())
     assert {name: record[name] for name in ("seed", "sample", "planned", "killed", "share_killed")} == {
         "seed": 11,
