@@ -240,7 +240,8 @@ def describe(number: int) -> str:
     """What an input is made of."""
     draw = Draw(number)
     name, dtype, _ = pick(draw), draw.pick(DTYPES), draw.pick((0, 1, 2))
-    return f"{number}: {name}, {dtype}, sizes {draw.sizes()}"
+    sizes = draw.sizes()
+    return f"{number}: {name}, {dtype}, {len(sizes)} graphs, of sizes {[size for size in sizes if size]} and zero"
 
 
 def main() -> None:

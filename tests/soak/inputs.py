@@ -100,6 +100,13 @@ class Draw:
 
     def sizes(self) -> list[int]:
         kind = self.random.random()
+        if kind < 0.03:
+            return [0] * self.random.randint(1, 3)
+        if kind < 0.06:  # graphs with nodes among many without
+            sizes = [0] * self.pick((12, 60, 400, 2001))
+            for _ in range(self.random.randint(1, 5)):
+                sizes[self.random.randrange(len(sizes))] = self.random.randint(1, 7)
+            return sizes
         if kind < 0.45:
             return [self.random.randint(0, 7) for _ in range(self.random.randint(1, 5))]
         if kind < 0.70:
