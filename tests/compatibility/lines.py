@@ -917,6 +917,13 @@ proven(
 )
 proven(
     "Training and files",
+    "FSDP2 of `write`, `update`, `read` and `integrate`, each on its own",
+    "tests/nn/test_distributed.py::test_sharded_parts_and_everything_that_return_state_gives",
+    modules=("SlotVirtualNode", "SlotAggregation"),
+    note="Shard the module around them last, and `write.addresses`, which write and read share, first.",
+)
+proven(
+    "Training and files",
     "the nodes of one graph on several processes",
     "tests/nn/test_distributed.py::test_one_graph_over_two_processes_is_one_memory",
     modules=("SlotVirtualNode",),

@@ -13,13 +13,23 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from mooring import ops
-from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
 
 CHANNELS, ADDRESS, WORLD = 10, 7, 2
 STEPS = 2  # DDP reports a parameter without a gradient at the second step
 
 # Two graphs for each rank: sizes differ between ranks, ids do not.
 SIZES = [(5, 3), (11, 1)]
+
+# Parts that FSDP2 shards each on its own. Addresses, which write and read share, come before them.
+SHARDED = {
+    "write": ("write",),
+    "update": ("update",),
+    "read": ("read",),
+    "every": ("write", "update", "read", "integrate"),
+    "addresses": ("write.addresses", "write", "read"),
+    "aggregation": ("write", "update"),
+}
 
 
 def build(name: str) -> nn.Module:
@@ -61,6 +71,33 @@ def fsdp_gradients(rank: int) -> dict[str, Tensor]:
             fully_shard(one, mesh=mesh)
     fully_shard(module, mesh=mesh)
     loss_of(module, "anchored", rank).backward()
+    return {key: parameter.grad.full_tensor() for key, parameter in module.named_parameters()}
+
+
+def build_sharded(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    if name == "aggregation":
+        return SlotAggregation(CHANNELS, 3, 2).double()
+    options: dict[str, Any] = {"address_channels": ADDRESS} if name == "addresses" else {"competition": name == "every"}
+    return SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, **options).double()
+
+
+def inside_loss(module: nn.Module, name: str, rank: int) -> Tensor:
+    """Of the output and of everything that return_state gives."""
+    x, address, index = batch_of(rank)
+    out, memory = module(x, index, return_state=True, **({"address": address} if name == "addresses" else {}))
+    inside = (*memory.state, memory.slots, memory.anchor_weight, memory.write_weights, memory.read_weights)
+    return sum(one.square().sum() for one in (out, *inside) if one is not None)
+
+
+def by_part(name: str, rank: int) -> dict[str, Tensor]:
+    """Some parts shards of their own, and what is left over together."""
+    module: Any = build_sharded(name)
+    mesh = init_device_mesh("cpu", (WORLD,))
+    for part in SHARDED[name]:
+        fully_shard(module.get_submodule(part), mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    inside_loss(module, name, rank).backward()
     return {key: parameter.grad.full_tensor() for key, parameter in module.named_parameters()}
 
 
@@ -107,6 +144,7 @@ def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD)
     found = {name: ddp_gradients(name, rank) for name in ("anchored", "addressed", "mean")}
     found["split"] = split_graph(rank)
+    found["by part"] = {name: by_part(name, rank) for name in SHARDED}
     found["fsdp"], found["carried"] = fsdp_gradients(rank), carried_gradients(rank)
     torch.save(found, results)
     dist.destroy_process_group()

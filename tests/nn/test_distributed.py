@@ -9,7 +9,16 @@ import torch
 
 from support import assert_close, run_script
 
-from distributed_worker import WORLD, Carried, batch_of, build, loss_of  # isort: skip
+from distributed_worker import (  # isort: skip
+    SHARDED,
+    WORLD,
+    Carried,
+    batch_of,
+    build,
+    build_sharded,
+    inside_loss,
+    loss_of,
+)
 
 WORKER = Path(__file__).parent / "distributed_worker.py"
 
@@ -51,6 +60,16 @@ def test_sharded_layers_and_a_carried_memory(found: list[Any], how: str) -> None
         for rank in range(WORLD):
             grad = found[rank][how][key]
             assert_close(torch.zeros_like(parameter) if grad is None else grad, _grad(parameter))
+
+
+@pytest.mark.parametrize("name", list(SHARDED))
+def test_sharded_parts_and_everything_that_return_state_gives(found: list[Any], name: str) -> None:
+    """FSDP2 of one part alone: what other parts and a look inside need of its parameters is computed in it."""
+    module = build_sharded(name)
+    (sum(inside_loss(module, name, rank) for rank in range(WORLD)) / WORLD).backward()  # type: ignore[union-attr]
+    for key, parameter in module.named_parameters():
+        for rank in range(WORLD):
+            assert_close(found[rank]["by part"][name][key], _grad(parameter))
 
 
 def _grad(parameter: torch.nn.Parameter) -> torch.Tensor:

@@ -17,6 +17,7 @@ from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
 from mooring.nn.part import drop_writes, hide, readers, writers
+from mooring.nn.sharded import gathered
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
 from mooring.nn.slot_write import SlotWrite
@@ -191,7 +192,7 @@ class HeteroSlotVirtualNode(nn.Module):
             )
             for name, x in x_dict.items()
         }
-        own = self._first().write.slot if carried is None else carried
+        own = gathered(self._first().write, "identity") if carried is None else carried
         states = [
             view.part.write(view.seen, view.plan, sources=view.writes, log_weight=view.log_weight, slots=own)
             for view in views.values()
@@ -206,7 +207,7 @@ class HeteroSlotVirtualNode(nn.Module):
             return out, whole
         weights = [self._weights(view, one, whole, own) for view, one in zip(views.values(), states, strict=True)]
         written, read = (torch.cat(one) for one in zip(*weights, strict=True))
-        anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
+        anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         return out, SlotMemory(state, slots, anchor, written, read)
 
     def _view(
@@ -234,12 +235,10 @@ class HeteroSlotVirtualNode(nn.Module):
             log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        query, key = part.write.score_parts(hide(seen, writes), None, slots)
-        null = part.write.null_logit
-        written = ops.write_weights(own, query, key, plan, log_weight=log_weight, null_logit=null)
+        given = {"slots": slots, "log_weight": log_weight}
+        written = gathered(part.write, "weights", own, hide(seen, writes), plan, **given)
         share = (own.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
-        asked, kept = part.read.score_parts(hide(seen, reads), whole.slots, None)
-        read = ops.read_weights(asked, kept, plan)
+        read = gathered(part.read, "weights", hide(seen, reads), whole.slots, plan)
         return written * share, read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
 
     def _read(self, x: Tensor, view: View, slots: Tensor) -> Tensor:

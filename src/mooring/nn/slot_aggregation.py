@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 
-from mooring import ops
 from mooring.nn.checks import (
     check_build,
     check_choice,
@@ -21,6 +20,7 @@ from mooring.nn.checks import (
 )
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
+from mooring.nn.sharded import gathered
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
@@ -167,14 +167,12 @@ class SlotAggregation(Aggregation):
             spread = plan.occupied.spread
             return (spread(found[0]), found[1].of_graphs(spread)) if return_state else spread(found)
         state = self.write(x, plan)
-        slots = self.update(state, self.write.slot)
+        slots = self.update(state, gathered(self.write, "identity"))
         out = self.lin(slots.flatten(1))
         if not return_state:
             return out
-        anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
-        query, key = self.write.score_parts(x, None)
-        weights = ops.write_weights(state, query, key, plan, null_logit=self.write.null_logit)
-        return out, SlotMemory(state, slots, anchor, weights)
+        anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
+        return out, SlotMemory(state, slots, anchor, gathered(self.write, "weights", state, x, plan))
 
     def _rows(self, x: Tensor, dim: int) -> Tensor:
         """The elements, which lie along ``dim``, next to their channels."""

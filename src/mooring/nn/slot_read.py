@@ -22,6 +22,7 @@ from mooring.nn.checks import (
 )
 from mooring.nn.fold import folds_values, is_plain
 from mooring.nn.part import hide
+from mooring.nn.sharded import gathered
 from mooring.ops import Plan, checks
 
 
@@ -164,7 +165,7 @@ class SlotRead(nn.Module):
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
         if self.addresses is not None:
             assert address is not None, "checked by forward"
-            return address.unsqueeze(1), self.addresses.table()
+            return address.unsqueeze(1), gathered(self.addresses, "table")
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory.flatten(0, 1)) * scale).unflatten(-1, (heads, dim))
@@ -173,6 +174,16 @@ class SlotRead(nn.Module):
             key = ops.map_heads(key, weight, transposed=True)
             return x.unsqueeze(1), key.unflatten(0, memory.shape[:2])
         return self.lin_query(x).unflatten(-1, (heads, dim)), key.unflatten(0, memory.shape[:2])
+
+    def weights(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        memory: Float[Tensor, "graphs slots channels"],
+        plan: Plan,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+    ) -> Float[Tensor, "nodes _ heads"]:
+        """The attention of nodes to the slots of their graph, see :func:`mooring.ops.read_weights`."""
+        return ops.read_weights(*self.score_parts(x, memory, address), plan)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"

@@ -219,6 +219,10 @@ class SlotUpdate(nn.Module):
             return ops.softplus_odds(state, self.anchor_logit)
         return ops.log_odds(state, self.anchor_logit).clamp(min=LOG_ODDS_FLOOR)
 
+    def anchor_weight(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
+        """The anchors' share of the softmax, see :func:`mooring.ops.anchor_weight`."""
+        return ops.anchor_weight(state, self.anchor_logit)
+
     def _content(self, state: SlotState) -> Tensor:
         if not self.anchored:
             return state.content

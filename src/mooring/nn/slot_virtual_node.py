@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring import ops
 from mooring.nn.addresses import Addresses
 from mooring.nn.checks import (
     check_address,
@@ -26,6 +25,7 @@ from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM,
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
 from mooring.nn.part import drop_writes, hide, readers, writers
+from mooring.nn.sharded import gathered
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
 from mooring.nn.slot_write import SlotWrite
@@ -245,8 +245,7 @@ class SlotVirtualNode(nn.Module):
         state = self._written(x, plan, undropped, **given, **({} if carried is None else {"slots": carried}))
         if self.merge is not None:
             state = self.merge(state)
-        start = carried if carried is not None or self.write.addresses is not None else self.write.slot
-        slots = self.update(state, start)
+        slots = self.update(state, gathered(self.write, "identity") if carried is None else carried)
         out = self._read_and_integrate(x, slots, plan, address, reads)
         if not return_state:
             return out
@@ -293,21 +292,27 @@ class SlotVirtualNode(nn.Module):
         state: SlotState,
         memory: Tensor,
     ) -> SlotMemory:
-        given = () if carried is None else (carried,)
-        address_seen = None if address is None else hide(address, writes)
-        query, key = self.write.score_parts(hide(x, writes), address_seen, *given)
         if writes is not None:
             # Left out before the exponential: the score of a node that did not write may be far above the mass.
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        null, alone = self.write.null_logit, self.holds_nodes_alone and self.merge is None
-        weights = ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null, alone=alone)
-        anchor = ops.anchor_weight(state, self.update.anchor_logit) if self.anchored else None
+        weights = gathered(
+            self.write,
+            "weights",
+            state,
+            hide(x, writes),
+            plan,
+            address=None if address is None else hide(address, writes),
+            slots=carried,
+            log_weight=log_weight,
+            alone=self.holds_nodes_alone and self.merge is None,
+        )
+        anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         read = None
         if self.read is not None:
             address = None if address is None else hide(address, reads)
-            read = ops.read_weights(*self.read.score_parts(hide(x, reads), memory, address), plan)
+            read = gathered(self.read, "weights", hide(x, reads), memory, plan, address)
             read = read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
         return SlotMemory(state, memory, anchor, weights, read)
 

@@ -13,6 +13,7 @@ from mooring.nn.addresses import Addresses
 from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_plan, check_positive
 from mooring.nn.fold import folds_keys, folds_values, is_plain
 from mooring.nn.part import hide, writers
+from mooring.nn.sharded import gathered, is_sharded
 from mooring.ops import SlotState
 from mooring.ops.plan import Plan
 
@@ -145,7 +146,7 @@ class SlotWrite(nn.Module):
         """Query ``[(graphs,) slots, heads, a]``, key ``[nodes, heads or 1, a]``; their dot products are the scores."""
         if self.addresses is not None:
             assert address is not None, "checked by forward"
-            return self.addresses.table(), address.unsqueeze(1)
+            return gathered(self.addresses, "table"), address.unsqueeze(1)
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot if slots is None else slots) * scale).unflatten(-1, (heads, dim))
@@ -153,6 +154,29 @@ class SlotWrite(nn.Module):
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return ops.map_heads(query, weight, transposed=True), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))
+
+    def identity(self) -> Float[Tensor, "slots channels"] | None:
+        """The learned slots, for the residual of the update; None where slots have addresses."""
+        if self.addresses is not None:
+            return None
+        # FSDP frees what it gathered when this returns.
+        return self.slot.clone() if is_sharded(self) else self.slot
+
+    def weights(
+        self,
+        state: SlotState,
+        x: Float[Tensor, "nodes channels"],
+        plan: Plan,
+        *,
+        address: Float[Tensor, "nodes address_channels"] | None = None,
+        slots: Float[Tensor, "*graphs slots channels"] | None = None,
+        log_weight: Float[Tensor, "nodes *rows"] | None = None,
+        alone: bool = True,
+    ) -> Float[Tensor, "nodes slots heads"]:
+        """The attention of slots to nodes behind a state of this write, see :func:`mooring.ops.write_weights`."""
+        query, key = self.score_parts(x, address, slots)
+        null = self.null_logit
+        return ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null, alone=alone)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"
