@@ -732,8 +732,12 @@ LOOKS = "It looks at values while it is traced"
     ours=(),
     gps=Fails("data-dependent", f"{LOOKS}: the size of the largest graph."),
     sets=Fails("Data-dependent branching", f"{LOOKS}: whether ids are sorted."),
-    note="Compiled twice at most, for fixed and for changing sizes; `return_state=True` and a carried memory too.",
-    proof=("tests/nn/test_compile.py::test_compiles_to_one_graph_for_all_sizes",),
+    note="Compiled twice, for fixed and for changing sizes, and once more each for one node and for none, which "
+    "`torch.compile` never treats as changing sizes; `return_state=True` and a carried memory too.",
+    proof=(
+        "tests/nn/test_compile.py::test_compiles_to_one_graph_for_all_sizes",
+        "tests/nn/test_compile.py::test_one_node_and_none_are_compiled_apart_as_by_torch_for_any_module",
+    ),
 )
 def compiled(subject: Subject) -> None:
     torch._dynamo.reset()

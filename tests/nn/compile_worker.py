@@ -136,6 +136,23 @@ def check(make: Callable[[], nn.Module], call: Call, backend: str) -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+def few_nodes() -> dict[str, list[int]]:
+    """Graphs compiled after two sizes, one node and no nodes, and two more sizes; of a linear layer for comparison."""
+    found: dict[str, list[int]] = {}
+    modules = {"Linear": nn.Linear(CHANNELS, CHANNELS), "SlotVirtualNode": SlotVirtualNode(CHANNELS, 3, 2)}
+    for name, module in modules.items():
+        torch._dynamo.reset()
+        counters.clear()
+        compiled: Any = torch.compile(module, fullgraph=True, backend="eager")
+        found[name] = []
+        for nodes in (13, 17, 1, 0, 2, 29):
+            x, batch = torch.randn(nodes, CHANNELS), torch.arange(nodes) // 2
+            given = (x,) if name == "Linear" else (x, batch)
+            torch.testing.assert_close(compiled(*given), module(*given))
+            found[name].append(int(counters["stats"]["unique_graphs"]))
+    return found
+
+
 def check_tangents() -> None:
     """Our operators have no tangents: in forward mode a traced graph must be made of PyTorch's own."""
     module = SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5).double().requires_grad_(False)
@@ -165,5 +182,8 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     if sys.argv[1:] == ["tangents"]:
         check_tangents()
+        sys.exit()
+    if sys.argv[1:] == ["few nodes"]:
+        print(json.dumps(few_nodes()))
         sys.exit()
     print(json.dumps({name: check(*CASES[name]) for name in sys.argv[1:]}))

@@ -1,4 +1,4 @@
-"""One graph, no breaks, no recompilation once two batch sizes have been seen; equal to eager with gradients."""
+"""One graph, no breaks, no recompilation once two batch sizes of two nodes or more have been seen; equal to eager."""
 
 import json
 import shutil
@@ -30,6 +30,12 @@ def test_compiles_to_one_graph_for_all_sizes(names: tuple[str, ...]) -> None:
 def test_inductor_lowers_a_batch_whose_number_of_graphs_it_does_not_know() -> None:
     graphs = json.loads(run_script(WORKER, "SlotVirtualNode, inductor").splitlines()[-1])
     assert 1 <= graphs["SlotVirtualNode, inductor"] <= 2
+
+
+def test_one_node_and_none_are_compiled_apart_as_by_torch_for_any_module() -> None:
+    """torch.compile never treats a size of 0 or 1 as one that changes."""
+    graphs = json.loads(run_script(WORKER, "few nodes").splitlines()[-1])
+    assert graphs == {"Linear": [1, 2, 3, 4, 4, 4], "SlotVirtualNode": [1, 2, 3, 4, 4, 4]}
 
 
 def test_compiled_modules_have_tangents() -> None:
