@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,45 @@ def assert_same_in_halves(function: Callable[..., Any], oracle: Callable[..., An
     for one, other, tensor in zip(grads, right_grads, inputs, strict=True):
         assert one.dtype == tensor.dtype
         assert_close(one.float(), other, scale=torch.finfo(tensor.dtype).eps / 1e-5)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One op three times, as functions of the same inputs: itself, written out as a formula, and the float64 oracle."""
+
+    op: Callable[..., Any]
+    formula: Callable[..., Any]
+    oracle: Callable[..., Any]
+    inputs: Sequence[Tensor]
+
+
+def assert_as_exact(draws: Sequence[Draw], ways: Sequence[tuple[int, int, int]] = WAYS) -> None:
+    """FlashAttention's tolerance: at most twice the error of the formula written out in the dtype of the inputs.
+
+    Errors are the largest against the oracle, of each output and each gradient, summed over the draws, since one alone
+    is a matter of luck. The floor is what any arithmetic on the right numbers would round.
+    """
+    errors, allowed = {way: torch.zeros(()) for way in ways}, {way: torch.zeros(()) for way in ways}
+    for draw in draws:
+        exact, rivals = (list(chain(*with_gradients(call, *draw.inputs))) for call in (draw.oracle, draw.formula))
+        for way in ways:
+            with tile_sizes(*way):
+                found = list(chain(*with_gradients(draw.op, *draw.inputs)))
+            rounded = [right.to(one.dtype) for one, right in zip(found, exact, strict=True)]
+            floors = _largest_errors([one + 0.3 - 0.3 for one in rounded], rounded)
+            errors[way] = errors[way] + _largest_errors(found, exact)
+            allowed[way] = allowed[way] + 2.0 * (_largest_errors(rivals, exact) + floors)
+    for way in ways:
+        assert bool((errors[way] <= allowed[way]).all()), f"{way}: errors {errors[way]} but {allowed[way]} are allowed"
+
+
+def _largest_errors(found: Sequence[Tensor], exact: Sequence[Tensor]) -> Tensor:
+    """Infinite where one of the two is finite and the other is not."""
+    differences = [
+        torch.where(one == right, 0.0, one.double() - right.double()).abs().nan_to_num(nan=float("inf"))
+        for one, right in zip(found, exact, strict=True)
+    ]
+    return torch.stack([difference.amax() for difference in differences])
 
 
 def assert_finite(*tensors: Tensor | None) -> None:

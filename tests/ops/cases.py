@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops import SlotState, reference
+from mooring.ops import SlotState
 from support import Ragged
 
 SLOTS, HEADS, DIM, VDIM = 3, 2, 5, 7
@@ -70,16 +70,47 @@ def read_inputs(batch: Ragged, form: str, dtype: torch.dtype = torch.float64) ->
     ]
 
 
+def written_out(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index: Tensor,
+    *,
+    num_graphs: int,
+    log_weight: Tensor | None = None,
+) -> SlotState:
+    """The write of each graph as a softmax and a product, in the dtype of its inputs."""
+    scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, HEADS, -1))
+    if log_weight is not None:
+        scores = scores + log_weight[:, None, None]
+    states = []
+    for graph in range(num_graphs):
+        logits, values = scores[index == graph], value[index == graph].expand(-1, HEADS, -1)
+        # A sum of nothing is NaN.
+        present = logits.isfinite().any(dim=0)
+        mean = torch.einsum("nmh,nhd->mhd", logits.where(present, 0.0).softmax(dim=0), values)
+        log_mass = logits.where(present, 0.0).logsumexp(dim=0)
+        states.append((mean.where(present.unsqueeze(-1), 0.0), log_mass.where(present, float("-inf"))))
+    return SlotState(*(torch.stack(parts) for parts in zip(*states, strict=True)))
+
+
+def read_out(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> Tensor:
+    """The read of each node as a softmax and a product, in the dtype of its inputs."""
+    key, query = key.expand(value.size(0), -1, -1, -1)[index], query.expand(-1, HEADS, -1)
+    weights = torch.einsum("nhd,nmhd->nmh", query, key).softmax(dim=1)
+    return torch.einsum("nmh,nmhd->nhd", weights, value[index])
+
+
 def writer(op: Writer, form: str, batch: Ragged, weights: str = "none", where: Tensor | None = None) -> Writer:
     """``op`` as a function of query, key, value (and of finite weights), for comparing with the oracle.
 
-    The oracle has no ``where``: a node left out is one of weight zero.
+    Others have no ``where``: a node left out is one of weight zero.
     """
 
     def run(query: Tensor, key: Tensor, *rest: Tensor) -> SlotState:
         value = key if WRITE_FORMS[form][1] is None else rest[0]
         weight = rest[-1] if weights == "finite" else log_weight(batch, weights, key.dtype)
-        if op is reference.write:
+        if op is not ops.write:
             if where is not None:
                 weight = torch.zeros(batch.num_nodes) if weight is None else weight
                 weight = weight.masked_fill(~where, float("-inf"))

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from support import WAYS, assert_close, tile_sizes, with_gradients
+from support import WAYS, Draw, assert_as_exact, assert_close, tile_sizes, with_gradients
 
-NODES, CHANNELS, HIDDEN = 11, 3, 5
+NODES, CHANNELS, HIDDEN = 101, 3, 5
 SHAPES = ((NODES, CHANNELS), (NODES, HIDDEN), (HIDDEN, CHANNELS), (HIDDEN,), (2 * CHANNELS, HIDDEN), (2 * CHANNELS,))
 
 
@@ -18,8 +18,8 @@ def written_out(x: Tensor, context: Tensor, w_n: Tensor, b_n: Tensor, w_f: Tenso
     return (1 + 0.5 * gamma.tanh()) * x + beta.tanh()
 
 
-def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
+def inputs(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
     return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in SHAPES]
 
 
@@ -31,6 +31,16 @@ def test_equals_the_formula(tile: tuple[int, int, int], dtype: torch.dtype) -> N
     expected, expected_gradients = with_gradients(written_out, *inputs())
     for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
         assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_is_as_exact_as_the_formula(dtype: torch.dtype) -> None:
+    """In half precision too, however many tiles are summed up."""
+
+    def exact(*tensors: Tensor) -> Tensor:
+        return written_out(*(tensor.double() for tensor in tensors))
+
+    assert_as_exact([Draw(ops.film, written_out, exact, inputs(dtype, seed)) for seed in range(10)])
 
 
 @pytest.mark.parametrize("tile", WAYS, ids=str)

@@ -1,5 +1,7 @@
 """Every path of the read equals the oracle on values and all gradients."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,9 +10,9 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import reference
-from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
+from support import WAYS, Draw, Ragged, assert_as_exact, assert_close, assert_same, ragged, tile_sizes
 
-from cases import HEADS, READ_FORMS, SLOTS, VDIM, read_inputs, reader  # isort: skip
+from cases import HEADS, READ_FORMS, SLOTS, VDIM, read_inputs, read_out, reader  # isort: skip
 
 MIXED = (0, 5, 5, 1, 0, 13, 2, 6, 5, 0)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
@@ -45,6 +47,28 @@ def test_equals_the_oracle_on_any_batch(
 ) -> None:
     with tile_sizes(*tile):
         compare(batch, form, masked, dtype)
+
+
+def draws(form: str, dtype: torch.dtype, op: Any = ops.read) -> list[Draw]:
+    batches = [Ragged((61, 0, 17, 5, 29), False, seed=seed) for seed in range(5)]
+    return [
+        Draw(*(reader(way, form, batch) for way in (op, read_out, reference.read)), read_inputs(batch, form, dtype))
+        for batch in batches
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@FORMS
+def test_is_as_exact_as_the_formula(dtype: torch.dtype, form: str) -> None:
+    assert_as_exact(draws(form, dtype))
+
+
+def test_a_read_of_rounded_inputs_is_found_out() -> None:
+    def rounded(*inputs: Tensor, **given: Any) -> Any:
+        return read_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **given)
+
+    with pytest.raises(AssertionError, match="are allowed"):
+        assert_as_exact(draws("own heads", torch.float32, rounded), WAYS[:1])
 
 
 def test_a_wrong_read_is_found_out() -> None:

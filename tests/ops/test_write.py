@@ -1,5 +1,7 @@
 """Every path of the write equals the oracle on values and all gradients."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,9 +10,9 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import SlotState, reference
-from support import WAYS, Ragged, assert_close, assert_same, ragged, tile_sizes
+from support import WAYS, Draw, Ragged, assert_as_exact, assert_close, assert_same, ragged, tile_sizes
 
-from cases import DIM, HEADS, SLOTS, VDIM, WEIGHTS, WRITE_FORMS, log_weight, write_inputs, writer  # isort: skip
+from cases import DIM, HEADS, SLOTS, VDIM, WEIGHTS, WRITE_FORMS, log_weight, write_inputs, writer, written_out  # isort: skip
 
 # Empty graphs first, in the middle and last; equal neighbours; graphs of one tile and of several.
 MIXED = (0, 5, 5, 1, 0, 13, 2, 6, 5, 0)
@@ -53,6 +55,30 @@ def test_equals_the_oracle_on_any_batch(
 ) -> None:
     with tile_sizes(*tile):
         compare(batch, form, weights, masked, dtype)
+
+
+def draws(form: str, dtype: torch.dtype, op: Any = ops.write) -> list[Draw]:
+    batches = [Ragged((61, 0, 17, 5, 29), False, seed=seed) for seed in range(5)]
+    return [
+        Draw(
+            *(writer(way, form, batch) for way in (op, written_out, reference.write)), write_inputs(batch, form, dtype)
+        )
+        for batch in batches
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@FORMS
+def test_is_as_exact_as_the_formula(dtype: torch.dtype, form: str) -> None:
+    assert_as_exact(draws(form, dtype))
+
+
+def test_a_write_of_rounded_inputs_is_found_out() -> None:
+    def rounded(*inputs: Tensor, **given: Any) -> Any:
+        return written_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **given)
+
+    with pytest.raises(AssertionError, match="are allowed"):
+        assert_as_exact(draws("own heads", torch.float32, rounded), WAYS[:1])
 
 
 def test_a_wrong_write_is_found_out() -> None:
