@@ -1,6 +1,7 @@
 """Shapes that can be told apart, and settings that are refused."""
 
 import itertools
+import math
 
 import networkx as nx
 import pytest
@@ -92,6 +93,9 @@ def test_three_rounds_do_not():
         ({"background": (40, 23)}, "Give the smaller end first"),
         ({"extra_edges": 5.0}, "above half of all pairs"),
         ({"extra_edges": -0.5}, "Use 0 for a tree"),
+        ({"extra_edges": math.nan}, "extra_edges=nan, expected 0 or more"),
+        ({"extra_edges": math.inf}, "extra_edges=inf asks for inf edges among 16 background nodes"),
+        ({"extra_edges": 1e308}, "above half of all pairs"),
         ({"max_count": 1}, "Use at least 2"),
         ({"max_distractors": -1}, "Use 0 for no distractors"),
         ({"num_types": 0}, "Use 1 to 256"),

@@ -117,14 +117,15 @@ class MotifSettings:
                 f"motifs: a background of {smallest} nodes could itself be mistaken for a gadget of {largest}. "
                 f"Use at least {largest + 1} nodes."
             )
-        if self.extra_edges < 0:
-            raise ValueError(f"motifs: extra_edges={self.extra_edges} is negative. Use 0 for a tree.")
+        if not self.extra_edges >= 0:
+            raise ValueError(f"motifs: extra_edges={self.extra_edges}, expected 0 or more. Use 0 for a tree.")
         # Extra edges are drawn by rejection, which stays quick while half of the pairs are free.
-        edges = smallest - 1 + round(self.extra_edges * smallest)
-        room = smallest * (smallest - 1) // 4
-        if edges > room:
+        extra, room = self.extra_edges * smallest, smallest * (smallest - 1) // 4
+        # Infinity cannot be rounded.
+        if extra > room or smallest - 1 + round(extra) > room:
+            edges = smallest - 1 + extra
             raise ValueError(
-                f"motifs: extra_edges={self.extra_edges} asks for {edges} edges among {smallest} background nodes, "
+                f"motifs: extra_edges={self.extra_edges} asks for {edges:g} edges among {smallest} background nodes, "
                 f"above half of all pairs ({room}). Lower extra_edges or raise the smallest background."
             )
 
