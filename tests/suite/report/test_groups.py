@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.records import LATER, RecordError, load
+from mooring.suite.records import LATER, Record, RecordError, load
 from mooring.suite.report.groups import group, rank, usual_groups
 from mooring.suite.train import get_experiment
 from mooring.suite.train.config import defaults, leaves
@@ -50,6 +50,29 @@ def test_a_change_from_the_preset_is_named_although_most_runs_have_it(
     save(make_run("vn", 0, 0.1, 0.2, 0.02, config=USUAL), "paper/vn-seed0.json")
     runs = load([tmp_path / "records"]).runs("two-radius")
     assert [(item.title, len(item.runs)) for item in group(runs)] == [("VN", 1), ("VN (learning rate 0.001)", 3)]
+
+
+def test_a_config_is_gone_through_as_often_whatever_its_size(
+    make_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[str] = []
+    read = Record.mapping
+
+    def mapping(self: Record, *keys: str) -> Any:
+        passes.append(keys[0])
+        return read(self, *keys)
+
+    monkeypatch.setattr(Record, "mapping", mapping)
+    counts = []
+    for size in (3, 300):
+        config = {f"option_{number}": number for number in range(size)}
+        runs = [
+            Record(Path(f"{seed}.json"), "run", make_run("vn", seed, 0.1, 0.2, 0.02, config=config)) for seed in (0, 1)
+        ]
+        passes.clear()
+        group(runs)
+        counts.append(len(passes))
+    assert counts[0] == counts[1]
 
 
 def test_settings_on_an_axis_are_not_named(

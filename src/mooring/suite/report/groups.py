@@ -260,13 +260,12 @@ def _of_preset(configs: Sequence[tuple[Mapping[str, Any], frozenset[str]]], name
         configs: the configuration of each run, and the fields that it changed.
         names: all fields.
     """
-    found = {}
-    for name in names:
-        own = [config[name] for config, changed in configs if name in config and name not in changed]
-        counts = Counter(json.dumps(value, sort_keys=True) for value in own)
-        if counts:
-            found[name] = json.loads(counts.most_common(1)[0][0])
-    return found
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for config, changed in configs:
+        for name, value in config.items():
+            if name not in changed:
+                counts[name][json.dumps(value, sort_keys=True)] += 1
+    return {name: json.loads(count.most_common(1)[0][0]) for name, count in counts.items() if count}
 
 
 def _setting(name: str, value: Any) -> str:
