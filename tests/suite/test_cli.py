@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -309,6 +311,65 @@ def test_stale_tables_fail_with_one(mooring: Command, monkeypatch: pytest.Monkey
     monkeypatch.setattr(report, "refresh", stale)
     monkeypatch.setattr(report, "refusals", lambda *_: [])
     assert mooring("report", "--check")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed", "package"),
+    [
+        (("report", str(ROOT / "results" / "bench")), ("matplotlib", "mooring.suite.report.figures"), "matplotlib"),
+        (("run", "two-radius"), ("filelock", "mooring.suite.train", "mooring.suite.files"), "filelock"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    mooring: Command, monkeypatch: pytest.MonkeyPatch, arguments: Any, needed: tuple[str, ...], package: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(needed)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    code, out, said = mooring(*arguments)
+    assert code == 2
+    assert said.splitlines()[-1] == (
+        f"mooring: {package} is not installed. Install what the commands need: pip install 'mooring[suite]'"
+    )
+    assert "records" not in out
+    assert not Path("report.html").exists()
+
+
+def test_a_report_says_at_once_that_it_reads(mooring: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise RuntimeError("before anything was read")
+
+    monkeypatch.setattr("mooring.suite.report.page.load", interrupt)
+    results = ROOT / "results"
+    _, out, said = mooring("report", str(results), "--no-inside")
+    assert out == ""
+    assert said.splitlines() == [f"report: reading {results} ...", "before anything was read"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("ascii", "+- - ... \\u0151 \\ud800"), ("latin-1", "± - ... \\u0151 \\ud800")]
+)
+def test_letters_that_the_terminal_lacks_are_spelled(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, written: str
+) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+    monkeypatch.setattr(sys, "argv", ["mooring", "list"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    print("± – … ő \ud800")
+    sys.stdout.flush()
+    lines = sys.stdout.buffer.getvalue().decode(encoding).splitlines()
+    assert any("two-radius" in line for line in lines)
+    assert lines[-1] == written
+
+
+def test_closed_streams_are_the_null_device() -> None:
+    # A file that is opened later would have the number of a closed stream, and messages would be written into it.
+    check = "import os; from mooring.suite.cli import app; from mooring.suite.terminal import explained; "
+    check += "explained(lambda: (app(['--version'], standalone_mode=False), [os.fstat(n) for n in range(3)]))"
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(check)} <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 0
 
 
 def test_only_an_import_name_opens_the_folder_to_imports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from mooring.suite.terminal import (
     require_folder,
     use_data,
     words,
+    working,
 )
 from mooring.table import Table
 
@@ -179,8 +180,6 @@ def report(
     ] = False,
 ) -> None:
     """Records in; the tables beside the paper's and one self-contained page out."""
-    from mooring.suite.report import build_report
-
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check or refresh:
@@ -200,8 +199,11 @@ def report(
     require_file(out)
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
     import_from_here(trust=trust)
-    looked, left_out = memories_of(found, trust) if inside else ([], [])
-    summary = build_report(found, out, looked)
+    with working(f"report: reading {', '.join(map(str, found)) or 'records'} ...") as progress:
+        from mooring.suite.report import build_report
+
+        looked, left_out = memories_of(found, trust) if inside else ([], [])
+        summary = build_report(found, out, looked, progress)
     for table in summary.tables:
         console.print(FittedTable(table))
     for note in (*summary.notes, *left_out):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,7 +18,9 @@ from rich.text import Text
 from mooring.table import Column, Layout, Table
 
 # A pipe or a log has no width of its own, and long lines are easier to read there than tables in pieces.
-console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=140)
+console = Console() if (sys.stdout and sys.stdout.isatty()) or "COLUMNS" in os.environ else Console(width=140)
+# Letters of our own tables, for a terminal that is not UTF-8; other letters are escaped.
+SPELLED = {"─": "-", "–": "-", "±": "+-", "…": "...", "×": "x"}
 
 # Where records go by default.
 RUNS = Path("runs")
@@ -109,14 +114,54 @@ def explained(start: Callable[[], object]) -> None:
 
     The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
     """
+    open_streams()
     try:
         start()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "mooring"):
+            raise
+        complain(f"mooring: {missing} is not installed. Install what the commands need: pip install 'mooring[suite]'")
+        sys.exit(2)
     except (ValueError, ImportError) as error:
         complain(str(error))
         sys.exit(2)
     except (OSError, RuntimeError, MemoryError) as error:
         complain(str(error) or type(error).__name__)
         sys.exit(1)
+
+
+def open_streams() -> None:
+    """Make the standard streams usable: a closed one becomes the null device, and any letter can be printed."""
+    codecs.register_error("spelled", _spelled)
+    # In this order, so that each has its own number again and no file of ours is taken for it.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="spelled")
+
+
+def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    letter = error.object[error.start]
+    if letter in SPELLED:
+        return SPELLED[letter], error.start + 1
+    error.end = error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+@contextlib.contextmanager
+def working(first: str) -> Iterator[Callable[[str], None]]:
+    """Say at once what takes time, on stderr: a line that changes on a terminal, elsewhere only `first`."""
+    errors = Console(stderr=True)
+    if errors.is_terminal:
+        with errors.status(first) as status:
+            yield status.update
+    else:
+        errors.print(first, highlight=False, markup=False, soft_wrap=True)
+        yield lambda text: None
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -102,7 +102,8 @@ def test_nothing_but_bad_records_is_one_line_that_names_the_file(
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    reading, line = capsys.readouterr().err.splitlines()
+    assert reading == f"report: reading {bad} ..."
     assert "no usable record" in line
     assert f"{bad}: " in line
     assert not (tmp_path / "report.html").exists()
@@ -273,6 +274,17 @@ def test_the_record_behind_an_unforeseen_error_is_found() -> None:
         "Left out of 'the table': bad.json: ZeroDivisionError: division by zero.",
         "Left out of 'the table': d.json: IndexError: b and d.",
     ]
+
+
+@pytest.mark.parametrize("fault", [ModuleNotFoundError("No module named 'matplotlib'"), FileNotFoundError("a font")])
+def test_no_record_is_blamed_for_what_is_missing_here(fault: Exception) -> None:
+    def broken(found: Records) -> str:
+        if found:
+            raise fault
+        return ""
+
+    with pytest.raises(type(fault)):
+        salvage(broken, records("a", "b"), "the table")
 
 
 def test_an_error_of_our_own_is_raised() -> None:

@@ -53,13 +53,19 @@ class Inside:
         return re.findall(r"'sha256-[\w+/=]+'", found[1]) if found else []
 
 
-def build_report(sources: Sequence[Path], out: Path, insides: Sequence[Inside] = ()) -> Summary:
+def build_report(
+    sources: Sequence[Path],
+    out: Path,
+    insides: Sequence[Inside] = (),
+    progress: Callable[[str], None] = lambda text: None,
+) -> Summary:
     """Write the page of all records under `sources` to `out`; files that are not usable records are left out and named.
 
     Args:
         sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
         out: the HTML file to write; its folder is made.
         insides: trained memories to be looked into.
+        progress: called with each chapter before it is drawn, which takes seconds.
 
     Returns:
         what the page shows, with its tables, and in `notes` what was left out and why.
@@ -67,7 +73,7 @@ def build_report(sources: Sequence[Path], out: Path, insides: Sequence[Inside] =
     Raises:
         RecordError: where no record can be used.
     """
-    drawn, records = _made(load(sources, skip=True), _drawn)
+    drawn, records = _made(load(sources, skip=True), _drawn, progress)
     if not records:
         raise RecordError(_nothing(sources, records.notes))
     sections = [section for section, _ in drawn]
@@ -135,7 +141,8 @@ def provenance(records: Records) -> Table:
 def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[T, dict[Record, str]]:
     """What `make` makes of the records without those that break it, and for each of those the reason.
 
-    A RecordError names its file. For any other error the first record with which it occurs is searched for.
+    A RecordError names its file. For any other error the first record with which it occurs is searched for. ImportError
+    and OSError are raised: they are faults of this installation.
 
     Args:
         make: a pure function of records that succeeds on none at all; an error on none is raised.
@@ -146,6 +153,9 @@ def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[
     while True:
         try:
             return make(records), refused
+        # No record is to blame for a package or a file that is missing here.
+        except (ImportError, OSError):
+            raise
         # A record can break a drawing in more ways than can be listed, and none may cost the reader the whole page.
         except Exception as error:
             culprit, reason = _culprit(make, records, error)
@@ -154,7 +164,9 @@ def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[
         records = records.without(culprit)
 
 
-def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple[list[T], Records]:
+def _made(
+    given: Records, make: Callable[[Chapter, Records], T | None], progress: Callable[[str], None] = lambda text: None
+) -> tuple[list[T], Records]:
     """What is made of the chapters that have records, and the records without those left out of some chapter."""
     found: list[T] = []
     refused: dict[Record, str] = {}
@@ -164,7 +176,8 @@ def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple
         from mooring.suite.report.own import OwnTasks
 
         every.append(OwnTasks())
-    for chapter in every:
+    for place, chapter in enumerate(every, 1):
+        progress(f"report: {chapter.title}, chapter {place} of {len(every)} ...")
         made, without = salvage(partial(make, chapter), given, chapter.title)
         refused |= without
         found += [made] if made is not None else []
