@@ -9,6 +9,8 @@ from inputs import Nodes
 from subjects import DIM, HEADS, SLOTS, VDIM, Subject, keys_and_values
 from torch import Tensor
 
+from mooring.nn.slot_update import LOG_ODDS_FLOOR
+
 # Roundings on the way from an input to an output; the largest seen stays several times below.
 SLACK = 64.0
 
@@ -31,7 +33,7 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     dtype = nodes.x.dtype
     rounding = torch.finfo(dtype).eps
     if not subject.is_op:
-        size = _module_size(nodes, rounding, subject.counts, exact)
+        size = _module_size(nodes, rounding, subject, exact)
         return Bounds(SLACK * rounding * size, SLACK * rounding * size * size)
     kept = torch.float32 if dtype == torch.bfloat16 else dtype
     statistics = torch.finfo(kept).eps
@@ -64,16 +66,25 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     return Bounds(SLACK * statistics * rows, SLACK * (rounding + statistics * worst))
 
 
-def _module_size(nodes: Nodes, rounding: float, counts: bool, exact: bool) -> float:
+def _module_size(nodes: Nodes, rounding: float, subject: Subject, exact: bool) -> float:
     """How large the scores of a module may be, which are linear in features and, where it counts, in the log mass."""
     kept = nodes.x[~nodes.left_out]
     size = 1.0 + (float(kept.abs().amax()) if kept.numel() else 0.0)
     weight = nodes.log_weight
+    if subject.log_odds and _is_light(nodes):
+        size -= LOG_ODDS_FLOOR
     if weight is None:
         return size
     weight = weight[weight.isfinite()].double()
     weight = weight[(torch.finfo(torch.float64).eps if exact else rounding) * weight.abs() < 8 * size]
     if weight.numel():
         size += float(weight.abs().amax())
-        size *= 1.0 + (max(float(weight.amax()), 0.0) if counts else 0.0)
+        size *= 1.0 + (max(float(weight.amax()), 0.0) if subject.counts else 0.0)
     return size
+
+
+def _is_light(nodes: Nodes) -> bool:
+    """Whether the mass of some graph may be nothing, or as good as nothing."""
+    if nodes.log_weight is not None and bool((nodes.log_weight < LOG_ODDS_FLOOR).any()):
+        return True
+    return nodes.index[~nodes.left_out].unique().numel() < nodes.num_graphs

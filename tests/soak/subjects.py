@@ -33,6 +33,7 @@ class Subject:
         run: parameters and a batch -> rows of nodes and rows of graphs, either of them absent.
         is_op: statistics stay in float32 for half inputs, so that bounds need not follow the inputs' dtype.
         counts: what the slots hold grows with the mass.
+        log_odds: they hold the logarithm of the mass, which of nothing is as large as its floor.
         untouched: what a node that is no target has to get: the ``"same"`` features or ``"zero"``; None where it is
             changed by something else as well.
     """
@@ -43,6 +44,7 @@ class Subject:
     run: Callable[[tuple[Tensor, ...], Nodes], Rows]
     is_op: bool = False
     counts: bool = False
+    log_odds: bool = False
     untouched: str | None = None
 
 
@@ -211,8 +213,8 @@ def subject(name: str, dtype: torch.dtype, salt: int) -> Subject:
         poison=memory,
     )
     parameters = tuple(parameter.detach().requires_grad_() for parameter in module.parameters())
-    untouched = "same" if memory else None
-    return Subject(name, shape, parameters, _of_module(module, call), counts=counts, untouched=untouched)
+    traits: dict[str, Any] = {"counts": counts, "log_odds": "log-odds" in name, "untouched": "same" if memory else None}
+    return Subject(name, shape, parameters, _of_module(module, call), **traits)
 
 
 def module_of(name: str, dtype: torch.dtype, salt: int) -> nn.Module:
