@@ -222,7 +222,7 @@ class Run:
         left = self.state["seconds"] / self.done * (total - self.done)
         end = datetime.now() + timedelta(seconds=left)
         noticed = f"{100 * self.record['share_killed']:.1f} % noticed"
-        return f"{self.done}/{total}, {noticed}, about {left / 3600:.2g} h left, until {end:%a %H:%M}"
+        return f"{self.done}/{total}, {noticed}, about {left / 3600:.2f} h left, until {end:%a %H:%M}"
 
     def close(self) -> None:
         _write(self.out, self.record)
