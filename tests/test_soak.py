@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ SOAK = Path(__file__).parent / "soak"
 sys.path.insert(0, str(SOAK))
 
 import generated  # noqa: E402
+import kinds  # noqa: E402
 import parts  # noqa: E402
 import reports  # noqa: E402
 
@@ -129,7 +132,7 @@ WRONG: list[tuple[Write, str]] = [
 
 
 def found() -> Iterator[str]:
-    return (fault for number in range(INPUTS) for fault, _ in generated.checked(number))
+    return (fault for number in range(INPUTS) for fault, _ in generated.checked(number, Counter()))
 
 
 @pytest.fixture
@@ -139,6 +142,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Callable[[Write], Iterator[str]]:
     def with_write(write: Write) -> Iterator[str]:
         monkeypatch.setattr(ops, "write", write)
         monkeypatch.setattr(generated, "pick", lambda draw: draw.pick(("write", "write shared", "merge")))
+        monkeypatch.setattr(kinds, "RATES", {})
         return found()
 
     return with_write
@@ -180,7 +184,7 @@ def without_weight(
     return plain_write(query, key, value, None, where, plan)
 
 
-plain_write = plain.write
+plain_write, original_plan = plain.write, ops.plan
 PLANTED: dict[str, tuple[object, str, Any]] = {
     "unweighted merge": (ops, "merge", unweighted),
     "merge that keeps the largest mass": (ops, "merge", heaviest),
@@ -200,6 +204,51 @@ def test_a_wrong_merge_anchor_or_weight_is_caught(name: str, monkeypatch: pytest
     assert "oracle" in found()
 
 
+def without_tangent(*args: Any) -> Tensor:
+    z = anchored(*args)
+    return z.detach() if torch._C._are_functorch_transforms_active() else z
+
+
+def aliasing(batch: Tensor | None = None, **options: Any) -> Plan:
+    """A plan that holds the tensor it was made of."""
+    plan = original_plan(batch, **options)
+    return replace(plan, batch=batch) if "ptr" not in options else replace(plan, ptr=options["ptr"])
+
+
+def other_program(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor], int]:
+    return lambda x, batch, **options: x, lambda x, batch: x + 1.0, 3
+
+
+MISUSED: dict[str, tuple[str, tuple[object, str, Any]]] = {
+    "tangents": ("tangent", (ops, "anchored", without_tangent)),
+    "changed batch": ("plan", (ops, "plan", aliasing)),
+    "exported": ("exported", (kinds, "program", other_program)),
+    "strings": ("accepted", (kinds, "BOOLEANS", {"module": bool})),
+}
+
+
+@pytest.mark.parametrize("kind", MISUSED)
+def test_a_fault_in_a_further_use_of_an_input_is_caught(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault, planted = MISUSED[kind]
+    monkeypatch.setattr(*planted)
+    monkeypatch.setattr(kinds, "RATES", {kind: 0.5})
+    assert fault in found()
+
+
+@pytest.mark.parametrize("name", kinds.BOOLEANS)
+@pytest.mark.usefixtures("as_users_run_it")
+def test_booleans_are_accepted_and_strings_are_not(name: str) -> None:
+    """Without the first, the soak would take the refusal of anything for that of a string."""
+    kinds.BOOLEANS[name](True)  # type: ignore[arg-type]
+    assert not list(kinds.accepted(name, "False"))
+
+
+@pytest.mark.parametrize("name", ["SlotVirtualNode addressed", "SlotAggregation"])
+@pytest.mark.usefixtures("as_users_run_it")
+def test_an_exported_program_is_its_module_without_nodes_too(name: str) -> None:
+    assert not list(kinds.exported(name, generated.Draw(0)))
+
+
 def test_a_right_write_is_not_accused(find: Callable[[Write], Iterator[str]]) -> None:
     assert not list(find(right))
 
@@ -207,17 +256,27 @@ def test_a_right_write_is_not_accused(find: Callable[[Write], Iterator[str]]) ->
 def test_three_hundred_inputs(tmp_path: Path) -> None:
     run_script(SOAK / "generated.py", "--inputs", "300", "--out", str(tmp_path))
     (record,) = tmp_path.glob("*.json")
-    counts = json.loads(record.read_text())["state"]["counts"]
-    assert counts == {"inputs": 300, **dict.fromkeys(generated.FAULTS, 0)}
+    state = json.loads(record.read_text())["state"]
+    assert state["counts"] == {"inputs": 300, **dict.fromkeys(generated.FAULTS, 0)}
+    assert {kind for kind, count in state["tried"].items() if count} >= {
+        "no nodes",
+        "gaps in ids",
+        "weights of another dtype",
+        "tangents",
+        "tangents without nodes",
+        "changed batch",
+        "strings",
+    }
 
 
 def test_a_stopped_soak_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def checked(number: int) -> list[tuple[str, str]]:
+    def checked(number: int, tried: Counter[str]) -> list[tuple[str, str]]:
         if len(seen) == 5:
             raise KeyboardInterrupt
         seen.append(number)
+        tried["gaps in ids"] += number % 2
         return [("leak", "by_node")] if number == 1 else []
 
     monkeypatch.setattr(generated, "checked", checked)
@@ -231,13 +290,14 @@ def test_a_stopped_soak_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: py
     assert seen == [5, 6, 7, 8]
     assert state["counts"]["inputs"] == 9
     assert state["counts"]["leak"] == 1
+    assert state["tried"] == {"gaps in ids": 4}
     assert state["failures"] == [{"replay": 1, "faults": ["leak: by_node"]}]
     assert parts.Part(part.path, {"inputs": 10}).load() is None
 
 
 def test_shards_share_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(generated, "checked", lambda number: seen.append(number) or [])
+    monkeypatch.setattr(generated, "checked", lambda number, tried: seen.append(number) or [])
     for mine in range(3):
         generated.soak(10, 7, None, (mine, 3))
     assert sorted(seen) == [7 * 10**9 + at for at in range(10)]
@@ -257,7 +317,7 @@ def test_a_command_that_falls_over_is_counted(tmp_path: Path, monkeypatch: pytes
 def test_the_record_adds_the_parts_up(tmp_path: Path) -> None:
     for at in range(2):
         counts = {"inputs": 5, "leak": at}
-        state = {"counts": counts, "failures": [{"replay": at}] * at, "seconds": 1.5}
+        state = {"counts": counts, "tried": {"exported": 2}, "failures": [{"replay": at}] * at, "seconds": 1.5}
         parts.Part(tmp_path / f"generated-{at}.json", {"what": "generated", "seed": 0}).save(state)
     state = {"kills": 3, "runs": 2, "different": [{"run": 1}], "seconds": 2.0}
     parts.Part(tmp_path / "kills.json", {"what": "kills", "task": "motifs", "seed": 0}).save(state)
@@ -266,6 +326,7 @@ def test_the_record_adds_the_parts_up(tmp_path: Path) -> None:
     total = soak.collect(tmp_path, 0)
     assert total["parts"] == 4
     assert total["counts"]["generated"] == {"inputs": 10, "leak": 1}
+    assert total["counts"]["tried"] == {"exported": 4}
     assert total["counts"]["kills"] == {"tasks": {"motifs": 3}, "kills": 3, "runs": 2, "different": 1}
     assert total["counts"]["reports"] == {"kinds": 1, "tracebacks": 0}
     assert total["failures"] == [{"replay": 1}, {"task": "motifs", "run": 1}]

@@ -26,6 +26,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import inputs  # noqa: E402
+import kinds  # noqa: E402
 from bounds import Bounds, bounds  # noqa: E402
 from definitions import by_definition  # noqa: E402
 from inputs import DTYPES, JUNK, Draw, Nodes  # noqa: E402
@@ -42,6 +43,10 @@ FAULTS = {
     "leak": "a result that depends on other graphs of the batch",
     "left_out": "a node left out that changed a value or got a gradient",
     "oracle": "a value or gradient that the float64 oracle does not share",
+    "tangent": "a derivative in forward mode that is not finite, or not that of the backward",
+    "plan": "a result that changes with a batch whose plan was made before",
+    "exported": "an exported program that differs from its module or fails",
+    "accepted": "a string that is taken for a boolean",
     "raised": "an exception",
 }
 SAVE_EVERY = 1000
@@ -58,8 +63,8 @@ class Disturbance:
     junk: str
 
 
-def check(number: int) -> list[tuple[str, str]]:
-    """The faults of one input, each with what was seen."""
+def check(number: int, tried: Counter[str]) -> list[tuple[str, str]]:
+    """The faults of one input, each with what was seen; ``tried`` counts what kind of input it is."""
     draw = Draw(number)
     name, dtype, salt = pick(draw), draw.pick(DTYPES), draw.pick((0, 1, 2))
     tested = subject(name, dtype, salt)
@@ -71,12 +76,18 @@ def check(number: int) -> list[tuple[str, str]]:
     nodes = inputs.with_junk(nodes, tested.shape, draw.pick(JUNK))
     merge = subject("merge", dtype, salt)
     parts = inputs.with_junk(inputs.batch(draw, merge.shape, dtype, sizes), merge.shape, draw.pick(JUNK))
+    tried["no nodes"] += not len(nodes.x)
+    tried["gaps in ids"] += nodes.num_graphs > len(nodes.x) > 0
+    wide = nodes.log_weight is not None and nodes.log_weight.dtype != dtype
+    tried["weights of another dtype"] += wide or (parts.log_weight is not None and parts.log_weight.dtype != dtype)
     with tile_sizes(*draw.tiles(sum(sizes))):
-        found = list(_faults(tested, nodes, disturbance, draw))
+        found = list(_faults(tested, nodes, disturbance, draw, tried))
         return found + [(fault, f"{what} of the merge") for fault, what in _unlike_definition(merge, parts)]
 
 
-def _faults(tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw) -> Iterator[tuple[str, str]]:
+def _faults(
+    tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw, tried: Counter[str]
+) -> Iterator[tuple[str, str]]:
     plain = outcome(tested, nodes)
     yield from _unlike_definition(tested, nodes, plain)
     yield from (("left_out", f"{what} of a node left out") for what in _touched(tested, nodes, plain))
@@ -87,6 +98,7 @@ def _faults(tested: Subject, nodes: Nodes, disturbance: Disturbance, draw: Draw)
         graph = draw.random.randrange(nodes.num_graphs)
         if what := _differs_alone(tested, nodes, plain, graph, allowed):
             yield "leak", f"{what} of graph {graph} by itself"
+    yield from kinds.faults(tested, nodes, plain, allowed, draw, tried)
 
 
 def _unlike_definition(tested: Subject, nodes: Nodes, plain: Outcome | None = None) -> Iterator[tuple[str, str]]:
@@ -206,18 +218,18 @@ def soak(number_of_inputs: int, seed: int, part: Part | None, mine: tuple[int, i
     """Check the inputs of a seed (those of one shard of it) and return counts and failures."""
     kept = part.load() if part is not None else None
     state = kept or {"next": 0, "counts": dict.fromkeys(("inputs", *FAULTS), 0), "failures": [], "seconds": 0.0}
-    counts: Counter[str] = Counter(state["counts"])
+    counts, tried = Counter[str](state["counts"]), Counter[str](state.get("tried", {}))
     started, before = time.monotonic(), state["seconds"]
 
     def save(following: int) -> None:
         seconds = round(before + time.monotonic() - started, 1)
-        state.update(next=following, counts=dict(counts), seconds=seconds)
+        state.update(next=following, counts=dict(counts), tried=dict(tried), seconds=seconds)
         if part is not None:
             part.save(state)
 
     for at in range(state["next"], number_of_inputs):
         if at % mine[1] == mine[0]:
-            found = checked(seed * 10**9 + at)
+            found = checked(seed * 10**9 + at, tried)
             counts["inputs"] += 1
             counts.update({fault for fault, _ in found})
             if found and len(state["failures"]) < KEPT_FAILURES:
@@ -228,10 +240,10 @@ def soak(number_of_inputs: int, seed: int, part: Part | None, mine: tuple[int, i
     return state
 
 
-def checked(number: int) -> list[tuple[str, str]]:
+def checked(number: int, tried: Counter[str]) -> list[tuple[str, str]]:
     """The faults of one input, an exception among them."""
     try:
-        return check(number)
+        return check(number, tried)
     except Exception as error:
         return [("raised", f"{type(error).__name__}: {error}"[:200])]
 
@@ -256,7 +268,7 @@ def main() -> None:
     if given.replay is not None:
         print(describe(given.replay))
         try:
-            found = check(given.replay)
+            found = check(given.replay, Counter())
         except Exception:
             traceback.print_exc()
             sys.exit(1)
@@ -267,7 +279,7 @@ def main() -> None:
     what = {"what": "generated", "inputs": given.inputs, "seed": given.seed, "shard": f"{index}/{count}"}
     part = Part(given.out / f"generated-{given.seed}-{index}of{count}.json", what)
     state = soak(given.inputs, given.seed, part, given.shard)
-    print(f"{state['counts']} in {state['seconds']} s; record: {part.path}")
+    print(f"{state['counts']}, {state['tried']} in {state['seconds']} s; record: {part.path}")
     for failure in state["failures"][:10]:
         print(f"  --replay {failure['replay']}  {'; '.join(failure['faults'])}")
     sys.exit(any(state["counts"][fault] for fault in FAULTS))

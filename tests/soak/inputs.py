@@ -135,6 +135,8 @@ def batch(draw: Draw, shape: Shape, dtype: torch.dtype, sizes: Sequence[int], *,
     log_weight = None
     if shape.weights and draw.often(0.7):
         log_weight = _log_weight(draw, index, 3.0 if calm else shape.heaviest).to(dtype)
+        # The same numbers, with more digits than the features have.
+        log_weight = log_weight.double() if draw.often(0.1) else log_weight
     nodes = Nodes(
         x=x.to(dtype),
         index=index,

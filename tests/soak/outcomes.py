@@ -75,9 +75,9 @@ def differences(nodes: Nodes, one: Outcome, other: Outcome, allowed: Bounds) -> 
 
 def close(one: Tensor, other: Tensor, allowed: Tensor | float) -> bool:
     """Within what is allowed of one, or of the largest if that is more."""
+    if one.shape != other.shape or not one.numel():
+        return one.shape == other.shape
     one, other = one.double(), other.double()
-    if not one.numel():
-        return True
     largest = torch.where(other.isfinite(), other.abs(), 1.0).amax().clamp(min=1.0)
     if isinstance(allowed, Tensor):
         largest = largest.clamp(max=10.0)  # rows of graphs have masses of any size, and bounds of their own

@@ -67,7 +67,7 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
     """The counts of all parts that this code has written with this seed."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     parts = [part for part in found if part["git_commit"] == commit() and part["what"].get("seed", seed) == seed]
-    generated, failures = Counter[str](), []
+    generated, tried, failures = Counter[str](), Counter[str](), []
     kills: dict[str, Any] = {"tasks": {}, "kills": 0, "runs": 0, "different": 0}
     reports = {"kinds": 0, "tracebacks": 0}
     kernels = {"inputs": 0, "wrong": 0}
@@ -75,6 +75,7 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
         state, kind = part["state"], part["what"]["what"]
         if kind == "generated":
             generated.update(state["counts"])
+            tried.update(state["tried"])
             failures += state["failures"]
         elif kind == "kills":
             kills["tasks"][part["what"]["task"]] = state["kills"]
@@ -90,7 +91,13 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
             failures += [{"record": name, "fault": fault} for name, fault in state["tracebacks"].items()]
     return {
         "parts": len(parts),
-        "counts": {"generated": dict(generated), "kills": kills, "kernels": kernels, "reports": reports},
+        "counts": {
+            "generated": dict(generated),
+            "tried": dict(tried),
+            "kills": kills,
+            "kernels": kernels,
+            "reports": reports,
+        },
         "failures": failures,
         "seconds": round(sum(part["state"]["seconds"] for part in parts), 1),
     }

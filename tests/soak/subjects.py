@@ -14,7 +14,7 @@ from torch_geometric.nn import SAGEConv
 
 from mooring import ops
 from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
-from mooring.ops import SlotState
+from mooring.ops import Plan, SlotState
 
 # Heads divide channels; everything else is a prime of its own.
 CHANNELS, SLOTS, HEADS, DIM, VDIM, ADDRESS = 10, 3, 2, 5, 7, 11
@@ -136,7 +136,11 @@ def _hetero(module: nn.Module, nodes: Nodes) -> Rows:
         return None if tensor is None else {name: tensor[rows] for name, rows in types.items()}
 
     given = {name: by_type(entry) if isinstance(entry, Tensor) else entry for name, entry in _memory(nodes).items()}
-    out = module(by_type(nodes.x), by_type(nodes.index), **given)
+    if isinstance(nodes.index, Plan):
+        batch = {name: nodes.index.pick(rows.nonzero().squeeze(1)) for name, rows in types.items()}
+    else:
+        batch = by_type(nodes.index)
+    out = module(by_type(nodes.x), batch, **given)
     places = torch.cat([rows.nonzero().squeeze(1) for rows in types.values()])
     return torch.cat([out[name] for name in types])[places.argsort()], None
 

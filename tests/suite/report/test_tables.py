@@ -299,7 +299,8 @@ def test_html_of_every_table_parses(everything: Path) -> None:
 def test_a_fault_of_the_soak_is_an_alarm(save: Callable[..., Path], tmp_path: Path) -> None:
     generated = dict.fromkeys(("non_finite", "order", "leak", "left_out", "oracle", "raised"), 0) | {"inputs": 1009}
     counts = {
-        "generated": generated | {"leak": 3},
+        "generated": generated | {"leak": 3, "accepted": 0},
+        "tried": {"strings": 23},
         "kills": {"kills": 101, "different": 0},
         "reports": {"kinds": 61, "tracebacks": 0},
     }
@@ -308,6 +309,7 @@ def test_a_fault_of_the_soak_is_an_alarm(save: Callable[..., Path], tmp_path: Pa
     save({"schema": 1, "kind": "soak", "seed": 5, "seconds": 120.0, "counts": counts}, "soak.json")
     table = build("soak", load([tmp_path / "records"]))
     assert ("generated inputs", "1,009", "another graph matters", "3") in table.rows
+    assert ("strings for booleans", "23", "accepted", "0") in table.rows
     assert ("kills of a training", "101", "another record", "0") in table.rows
     assert [table.rows[row][3] for row, _ in table.alarms] == ["3"]
 

@@ -26,6 +26,18 @@ TRIED = (
             ("exception", ("generated", "raised")),
         ),
     ),
+    (
+        "derivatives in forward mode",
+        ("tried", "tangents"),
+        (("not finite, or not those of the backward", ("generated", "tangent")),),
+    ),
+    (
+        "batches changed in place",
+        ("tried", "changed batch"),
+        (("a plan made before changes too", ("generated", "plan")),),
+    ),
+    ("exported programs", ("tried", "exported"), (("other than the module", ("generated", "exported")),)),
+    ("strings for booleans", ("tried", "strings"), (("accepted", ("generated", "accepted")),)),
     ("kills of a training", ("kills", "kills"), (("another record", ("kills", "different")),)),
     (
         "Triton kernels, interpreted",
