@@ -149,9 +149,8 @@ def test_the_plan_of_some_nodes_keeps_their_graphs() -> None:
 
 
 def test_where_most_graphs_are_empty_one_stands_for_all_of_them() -> None:
-    occupied = plan(torch.tensor([7, 2, 7]), num_graphs=10).occupied
-    assert occupied is not None
-    assert (occupied.plan.num_graphs, occupied.plan.index.tolist(), occupied.ids.tolist()) == (3, [1, 0, 1], [2, 7])
-    assert occupied.spread(torch.tensor([20, 70, -1])).tolist() == [-1, -1, 20, -1, -1, -1, -1, 70, -1, -1]
-    assert plan(torch.tensor([0, 1, 3])).occupied is None
-    assert plan(num_nodes=3).occupied is None
+    sparse = plan(torch.tensor([7, 2, 7]), num_graphs=10)
+    assert (sparse.compact.num_graphs, sparse.compact.index.tolist()) == (3, [1, 0, 1])
+    assert sparse.spread(torch.tensor([20, 70, -1])).tolist() == [-1, -1, 20, -1, -1, -1, -1, 70, -1, -1]
+    for dense in (plan(torch.tensor([0, 1, 3])), plan(num_nodes=3)):
+        assert dense.compact is dense

@@ -132,7 +132,7 @@ def test_anchor_of_another_memory() -> None:
 @pytest.mark.parametrize("shape", [(1,), (3, 1), (7, 1, 1)])
 def test_a_null_slot_has_one_score_for_each_head(shape: tuple[int, ...]) -> None:
     query, key = torch.randn(3, 2, 4), torch.randn(7, 2, 4)
-    with pytest.raises(ValueError, match=r"compete: null_logit has shape .* one score for each of 2 heads"):
+    with pytest.raises(ValueError, match=r"write: null_logit has shape .* one score for each of 2 heads"):
         ops.write(query, key, key, null_logit=torch.zeros(shape))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
 
 def folds_keys(slots: int, heads: int, channels: int) -> bool:
     """Whether folding the keys' projection into the slots' queries saves arithmetic.
@@ -28,19 +26,16 @@ def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_grap
     return torch.compiler.is_compiling() or num_nodes * saved_per_node >= num_graphs * spent_per_graph
 
 
-def is_plain(*projections: nn.Module, bias: bool = False) -> bool:
-    """Whether these are linear maps and nothing else: only their weights matter, and they need not be called.
+def is_plain(linear: nn.Module, *, bias: bool = False) -> bool:
+    """Return whether a projection is a linear map and nothing else, so that its weight can be used without a call.
 
-    An adapter, a hook of its own, a parametrisation, a quantised layer or weight, or a ``forward`` of an instance does
-    something when it is called, so it must be. (Hooks on all modules at once see only what is called.) A bias cannot be
-    folded either; ``bias`` says that the caller knows what to do with it.
+    An adapter, a hook, a parametrisation, a quantised layer or weight, or a ``forward`` of an instance does something
+    when it is called. (Hooks on all modules at once see only what is called.) A bias cannot be folded; ``bias=True``
+    accepts one that the caller adds itself.
     """
-    return all(_is_plain(one) and (bias or one.bias is None) for one in projections)
-
-
-def _is_plain(one: nn.Module) -> bool:
-    hooked = any(getattr(one, name) for name in _HOOKS)
-    if type(one) is not nn.Linear or hooked or "forward" in one.__dict__:
+    if type(linear) is not nn.Linear or "forward" in linear.__dict__ or (linear.bias is not None and not bias):
         return False
-    # Quantisers keep the layer and put a tensor with arithmetic of its own in the place of its weight.
-    return type(one.weight) in (Tensor, nn.Parameter)
+    if linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks:
+        return False
+    # Quantisers keep the layer and replace its weight by a tensor with custom arithmetic.
+    return type(linear.weight) in (Tensor, nn.Parameter)

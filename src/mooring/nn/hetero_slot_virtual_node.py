@@ -16,7 +16,7 @@ from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
-from mooring.nn.part import drop_writes, hide, readers, writers
+from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
 from mooring.nn.sharded import gathered
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import SlotUpdate
@@ -182,10 +182,8 @@ class HeteroSlotVirtualNode(nn.Module):
         plans = plans_by_type(
             type(self).__name__, x_dict, given["batch_dict"], given["ptr_dict"], given["plan_dict"], num_graphs
         )
-        carried = None
-        if memory is not None:
-            count = next(iter(plans.values())).num_graphs
-            carried = carried_slots(type(self).__name__, memory, (count, self.slots, self.memory_channels))
+        count = next(iter(plans.values())).num_graphs
+        carried = carried_slots(type(self).__name__, memory, (count, self.slots, self.memory_channels))
         views = {
             name: self._view(
                 name, x, plans[name], *(given[key].get(name) for key in ("sources", "targets", "log_weight"))
@@ -225,7 +223,7 @@ class HeteroSlotVirtualNode(nn.Module):
         reads = readers(x, None, writes, targets)
         takes_part = None if writes is None or reads is None else writes | reads
         if self.training and self.dropout:
-            log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
+            log_weight = add_log_weights(log_weight, drop_writes(x, self.slots, self.heads, self.dropout))
         return View(part, part.project(hide(x, takes_part)), plan, writes, reads, log_weight)
 
     def _weights(self, view: View, own: SlotState, whole: SlotMemory, slots: Tensor) -> tuple[Tensor, Tensor]:

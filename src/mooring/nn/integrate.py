@@ -114,7 +114,8 @@ class SlotFiLM(nn.Module):
 
     def _modulated(self, x: Tensor, context: Tensor) -> Tensor:
         node, film = self.lin_node, self.lin_film
-        if not is_plain(node, film, bias=True) or node.bias is None or film.bias is None:
+        plain = is_plain(node, bias=True) and is_plain(film, bias=True)
+        if not plain or node.bias is None or film.bias is None:
             return modulate(x, film(nn.functional.gelu(node(x) + context)))
         dtype = node.weight.dtype
         out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)

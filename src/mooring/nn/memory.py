@@ -41,14 +41,16 @@ class SlotMemory(NamedTuple):
         return f"{type(self).__name__}({graphs} graphs, {slots} slots, {channels} channels)"
 
     def of_graphs(self, spread: Callable[[Tensor], Tensor]) -> SlotMemory:
-        """The same memory with ``spread`` applied to everything that has one row per graph."""
+        """Apply ``spread`` to everything that has one row per graph."""
         anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
         state = SlotState(*map(spread, self.state))
         return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)
 
 
-def carried_slots(who: str, memory: SlotMemory, size: tuple[int, int, int]) -> Tensor:
-    """The slots of an earlier layer, ``size`` being graphs, slots and channels of this one."""
+def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int]) -> Tensor | None:
+    """Return the slots of an earlier layer, if there is one; ``size`` is graphs, slots and channels of this layer."""
+    if memory is None:
+        return None
     if not isinstance(memory, SlotMemory):
         raise TypeError(
             f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what return_state=True "

@@ -53,14 +53,15 @@ def hide(tensor: Float[Tensor, "nodes width"], seen: Bool[Tensor, " nodes"] | No
 
 
 def drop_writes(
-    x: Float[Tensor, "nodes width"],
-    log_weight: Float[Tensor, "nodes *rows"] | None,
-    rows: tuple[int, int],
-    share: float,
+    x: Float[Tensor, "nodes width"], slots: int, heads: int, share: float
 ) -> Float[Tensor, "nodes slots heads"]:
-    """Weights that drop a share of the writes and scale the others up; ``rows`` are slots and heads."""
-    kept = torch.rand(x.size(0), *rows, device=x.device) >= share
-    bias = torch.where(kept, -math.log1p(-share), float("-inf")).to(x.dtype)
-    if log_weight is None:
-        return bias
-    return bias + (log_weight[:, None, None] if log_weight.dim() == 1 else log_weight)
+    """Draw log weights that drop a share of the writes and scale the others up."""
+    survives = torch.rand(x.size(0), slots, heads, device=x.device) >= share
+    return torch.where(survives, -math.log1p(-share), float("-inf")).to(x.dtype)
+
+
+def add_log_weights(log_weight: Tensor | None, dropped: Float[Tensor, "nodes slots heads"] | None) -> Tensor | None:
+    """Combine the weights of the nodes with those of dropout; None means that all are one."""
+    if log_weight is None or dropped is None:
+        return dropped if log_weight is None else log_weight
+    return dropped + (log_weight[:, None, None] if log_weight.dim() == 1 else log_weight)

@@ -155,22 +155,20 @@ class SlotAggregation(Aggregation):
         plan = make_plan(who, index, ptr, elements, dim_size, name="index", count_name="dim_size", device=x.device)
         row_bytes = self.out_channels * x.element_size()
         checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
-        found: Any
-        if rows.dim() > 2:
-            places = rows.shape[:-2]
-            found = self.forward(x, _repeated(plan, places.numel()), return_state=return_state)
-            out, *memory = found if return_state else (found,)
-            out = out.view(*places, plan.num_graphs, self.out_channels).movedim(-2, dim).contiguous()
-            return (out, *memory) if return_state else out
-        if plan.occupied is not None:
-            found = self.forward(x, plan.occupied.plan, return_state=return_state)
-            spread = plan.occupied.spread
-            return (spread(found[0]), found[1].of_graphs(spread)) if return_state else spread(found)
+        places = rows.shape[:-2]
+        sets = plan if not places else _repeated(plan, places.numel())
+        out, memory = self._aggregated(x, sets.compact, return_state)
+        out = sets.spread(out).view(*places, plan.num_graphs, self.out_channels)
+        out = out.movedim(-2, dim).contiguous() if places else out
+        return (out, memory.of_graphs(sets.spread)) if memory is not None else out
+
+    def _aggregated(self, x: Tensor, plan: Plan, return_state: bool) -> tuple[Tensor, SlotMemory | None]:
+        """Write all sets and read their slots off; also return the memory if asked for."""
         state = self.write(x, plan)
         slots = self.update(state, gathered(self.write, "identity"))
         out = self.lin(slots.flatten(1))
         if not return_state:
-            return out
+            return out, None
         anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         return out, SlotMemory(state, slots, anchor, gathered(self.write, "weights", state, x, plan))
 

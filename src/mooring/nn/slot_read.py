@@ -24,6 +24,8 @@ from mooring.nn.fold import folds_values, is_plain
 from mooring.nn.part import hide
 from mooring.nn.sharded import gathered
 from mooring.ops import Plan, checks
+from mooring.ops.plan import make_plan
+from mooring.ops.read import read_planned
 
 
 class SlotRead(nn.Module):
@@ -92,20 +94,25 @@ class SlotRead(nn.Module):
         plan: Plan | None = None,
         gain: Float[Tensor, " channels"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
-        r"""With ``gain`` the result is :math:`h_j + g \odot O_j`: scale and sum cost no pass over the nodes.
-
-        A node that is no target gets zero, or itself with ``gain``, and has no influence on any gradient.
+        r"""
+        Args:
+            batch: graph id of each node. A :class:`~mooring.ops.Plan` in its place means that the caller has checked
+                all arguments.
+            targets: the nodes that read. The others get zero, or themselves with ``gain``, and do not influence any
+                gradient.
+            gain: return :math:`h_j + g \odot O_j`; scale and sum cost no pass over the nodes.
         """
-        self._check(x, memory, batch, address, targets)
-        batch = self._plan(x, memory, batch, ptr, plan)
+        if not isinstance(batch, Plan):
+            batch = self._check(x, memory, batch, address, targets, ptr, plan)
+        batch = self._with_graphs_of(memory, batch)
         folded = self._folds(x.size(0), memory.size(0))
-        # Folded, the nodes meet the op alone, which skips those that do not read.
+        # Folded, the op receives the nodes themselves and skips those that do not read.
         seen = x if folded else hide(x, targets)
         query, key = self.score_parts(seen, memory, address, folded=folded)
         value = self.lin_value(memory.flatten(0, 1)).unflatten(-1, (self.heads, -1))
         if not folded:
             value = value.unflatten(0, memory.shape[:2])
-            context = ops.read(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
+            context = read_planned(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
             product = hide(self.lin_out(context), targets)
             return product if gain is None else torch.addcmul(x, product, gain.to(x.dtype))
         weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
@@ -113,30 +120,21 @@ class SlotRead(nn.Module):
         value = value.unflatten(0, memory.shape[:2])
         # Queries by address are not the nodes themselves.
         residual = gain is not None and self.addresses is None
-        context = ops.read(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
+        context = read_planned(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
         context = context.squeeze(1).to(x.dtype)
         return context if residual or gain is None else x + context
 
-    def _plan(
-        self, x: Tensor, memory: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Plan | None
-    ) -> Tensor | Plan | None:
-        """Which slots a node reads; the last graphs of the memory may be empty."""
-        who, graphs = type(self).__name__, memory.size(0)
-        told = plan is not None or ptr is not None or isinstance(batch, Plan)
-        found = check_plan(who, x, batch, ptr, plan, None) if told else batch
-        if torch.compiler.is_compiling() or isinstance(found, Tensor):
-            return found
-        known = 1 if found is None else found.num_graphs
-        if known > graphs or (graphs != 1 and (found is None or found.batch is None)):
-            raise ValueError(
-                f"{who}: memory has {graphs} graphs but the nodes are those of {known}. Pass the batch that the memory "
-                "was written from."
-            )
-        return found if found is None or known == graphs else found.with_graphs(graphs)
-
     def _check(
-        self, x: Tensor, memory: Tensor, batch: Tensor | Plan | None, address: Tensor | None, targets: Tensor | None
-    ) -> None:
+        self,
+        x: Tensor,
+        memory: Tensor,
+        batch: Tensor | None,
+        address: Tensor | None,
+        targets: Tensor | None,
+        ptr: Tensor | None,
+        plan: Plan | None,
+    ) -> Plan:
+        """Check all arguments and return the plan of the nodes."""
         who = type(self).__name__
         check_features(self, self.channels, x)
         check_nodes(who, x, batch=batch, targets=targets)
@@ -150,6 +148,21 @@ class SlotRead(nn.Module):
                 f"{who}: memory has {memory.size(1)} slots but slots={self.slots}. Build it with "
                 f"slots={memory.size(1)}, or pass the memory of a write and an update with as many."
             )
+        if batch is None or ptr is not None or plan is not None:
+            return check_plan(who, x, batch, ptr, plan, None)
+        return make_plan(who, batch, None, x.size(0), memory.size(0), count_name="memory.size(0)", device=x.device)
+
+    def _with_graphs_of(self, memory: Tensor, plan: Plan) -> Plan:
+        """Return the plan with as many graphs as the memory has: the last ones may be empty."""
+        graphs = memory.size(0)
+        if torch.compiler.is_compiling() or plan.num_graphs == graphs:
+            return plan
+        if plan.num_graphs > graphs or plan.batch is None:
+            raise ValueError(
+                f"{type(self).__name__}: memory has {graphs} graphs but the nodes are those of {plan.num_graphs}. Pass "
+                "the batch that the memory was written from."
+            )
+        return plan.with_graphs(graphs)
 
     def _folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,7 +24,7 @@ from mooring.nn.checks import (
 from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
-from mooring.nn.part import drop_writes, hide, readers, writers
+from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
 from mooring.nn.sharded import gathered
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
@@ -210,75 +210,59 @@ class SlotVirtualNode(nn.Module):
                 and read, which the next layer does not need. They add a quarter to two thirds to the time of a forward,
                 and room for ``2 * nodes * slots * heads`` numbers.
         """
+        who = type(self).__name__
+        masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        shape = (self.slots, self.heads)
         plan = check_input(
-            self,
-            self.channels,
-            x,
-            batch,
-            ptr=ptr,
-            plan=plan,
-            num_graphs=num_graphs,
-            sources=sources,
-            targets=targets,
-            log_weight=log_weight,
-            rows=(self.slots, self.heads),
+            self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, rows=shape, **masks
         )
-        check_address(type(self).__name__, address, x, self.address_channels)
-        carried = None
-        if memory is not None:
-            carried = carried_slots(type(self).__name__, memory, (plan.num_graphs, self.slots, self.channels))
-        if carried is None and self.merge is None and plan.occupied is not None:
-            given: dict[str, Any] = {
-                "address": address,
-                "sources": sources,
-                "targets": targets,
-                "log_weight": log_weight,
-            }
-            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state, **given)
-            return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
+        check_address(who, address, x, self.address_channels)
+        carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.channels))
+        # Carried slots and a merge over processes concern every graph, empty ones too.
+        compact = plan.compact if carried is None and self.merge is None else plan
         writes = writers(sources, log_weight)
         reads = readers(x, address, writes, targets)
-        undropped = log_weight
-        if self.training and self.dropout:
-            log_weight = drop_writes(x, log_weight, (self.slots, self.heads), self.dropout)
-        given = {"address": address, "sources": sources, "log_weight": log_weight, "num_graphs": plan.num_graphs}
-        state = self._written(x, plan, undropped, **given, **({} if carried is None else {"slots": carried}))
+        dropped = drop_writes(x, *shape, self.dropout) if self.training and self.dropout else None
+
+        weights = {"sources": writes, "log_weight": log_weight, "dropped": dropped}
+        state: SlotState = self.write(x, compact, address=address, slots=carried, **weights)
         if self.merge is not None:
             state = self.merge(state)
         slots = self.update(state, gathered(self.write, "identity") if carried is None else carried)
-        out = self._read_and_integrate(x, slots, plan, address, reads)
+        out = self._read_and_integrate(x, slots, compact, address, reads)
+
         if not return_state:
             return out
-        if return_state == "slots":
-            return out, SlotMemory(state, slots)
-        return out, self._inspect(x, plan, address, writes, reads, log_weight, carried, state, slots)
-
-    def _written(self, x: Tensor, plan: Plan, undropped: Tensor | None, **given: Any) -> SlotState:
-        """The state of a write; ``undropped`` are the weights before dropout, for a module that counts by them."""
-        return self.write(x, plan, **given)
+        inside = SlotMemory(state, slots)
+        if return_state != "slots":
+            log_weight = add_log_weights(log_weight, dropped)
+            inside = self._inspect(x, compact, address, writes, reads, log_weight, carried, inside)
+        return out, inside.of_graphs(plan.spread)
 
     def _read_and_integrate(
-        self, x: Tensor, memory: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
+        self, x: Tensor, slots: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
     ) -> Tensor:
-        """Change the nodes that read; a traced graph cannot pick them out, so it hides the others."""
-        if reads is not None and readable(reads):
-            rows = reads.nonzero().squeeze(1)
-            address = None if address is None else address.index_select(0, rows)
-            changed = self._read_and_integrate(x.index_select(0, rows), memory, plan.pick(rows), address, None)
-            return x.index_copy(0, rows, changed)
-        seen, address = hide(x, reads), None if address is None else hide(address, reads)
+        """Update the nodes that read. Under tracing rows cannot be selected, so the others are masked instead."""
+        if reads is None:
+            return self._updated(x, slots, plan, address, None)
+        if not readable(reads):
+            address = None if address is None else hide(address, reads)
+            return torch.where(reads.unsqueeze(-1), self._updated(hide(x, reads), slots, plan, address, reads), x)
+        rows = reads.nonzero().squeeze(1)
+        address = None if address is None else address.index_select(0, rows)
+        return x.index_copy(0, rows, self._updated(x.index_select(0, rows), slots, plan.pick(rows), address, None))
+
+    def _updated(self, x: Tensor, slots: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None) -> Tensor:
+        """Read the slots and bring the context into the nodes."""
+        if self.read is None:
+            return cast(Tensor, self.integrate(x, None, slots, plan.batch))
         drops = self.training and self.dropout > 0.0
         gain = None if drops else residual_gain(self.integrate)
-        out: Tensor
-        if self.read is None:
-            out = self.integrate(seen, None, memory, plan.batch)
-        elif gain is not None:
-            out = self.read(seen, memory, plan, address=address, targets=reads, gain=gain)
-        else:
-            context = self.read(seen, memory, plan, address=address, targets=reads)
-            context = nn.functional.dropout(context, self.dropout) if drops else context
-            out = self.integrate(seen, context, memory, plan.batch)
-        return out if reads is None else torch.where(reads.unsqueeze(-1), out, x)
+        context: Tensor = self.read(x, slots, plan, address=address, targets=reads, gain=gain)
+        if gain is not None:  # the read has added the context
+            return context
+        context = nn.functional.dropout(context, self.dropout) if drops else context
+        return cast(Tensor, self.integrate(x, context, slots, plan.batch))
 
     def _inspect(
         self,
@@ -289,9 +273,10 @@ class SlotVirtualNode(nn.Module):
         reads: Tensor | None,
         log_weight: Tensor | None,
         carried: Tensor | None,
-        state: SlotState,
-        memory: Tensor,
+        inside: SlotMemory,
     ) -> SlotMemory:
+        """Add anchor, write and read weights to the memory of a pass."""
+        state, slots = inside.state, inside.slots
         if writes is not None:
             # Left out before the exponential: the score of a node that did not write may be far above the mass.
             log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
@@ -312,9 +297,9 @@ class SlotVirtualNode(nn.Module):
         read = None
         if self.read is not None:
             address = None if address is None else hide(address, reads)
-            read = gathered(self.read, "weights", hide(x, reads), memory, plan, address)
+            read = gathered(self.read, "weights", hide(x, reads), slots, plan, address)
             read = read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
-        return SlotMemory(state, memory, anchor, weights, read)
+        return SlotMemory(state, slots, anchor, weights, read)
 
     def __repr__(self) -> str:
         return (

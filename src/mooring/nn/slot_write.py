@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.addresses import Addresses
-from mooring.nn.checks import check_address, check_build, check_features, check_nodes, check_plan, check_positive
+from mooring.nn.checks import check_address, check_build, check_input, check_positive
 from mooring.nn.fold import folds_keys, folds_values, is_plain
-from mooring.nn.part import hide, writers
+from mooring.nn.part import add_log_weights, hide, writers
 from mooring.nn.sharded import gathered, is_sharded
 from mooring.ops import SlotState
 from mooring.ops.plan import Plan
+from mooring.ops.write import write_planned
 
 
 class SlotWrite(nn.Module):
@@ -100,28 +101,48 @@ class SlotWrite(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         slots: Float[Tensor, "*graphs slots channels"] | None = None,
+        dropped: Float[Tensor, "nodes slots heads"] | None = None,
     ) -> SlotState:
-        """With ``slots`` each graph's own take the place of the learned ones: a memory carried from another layer."""
-        check_features(self, self.channels, x)
-        rows = (self.slots, self.heads)
-        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
-        check_address(type(self).__name__, address, x, self.address_channels)
-        plan = check_plan(type(self).__name__, x, batch, ptr, plan, num_graphs)
+        """
+        Args:
+            batch: graph id of each node. A :class:`~mooring.ops.Plan` in its place means that the caller has checked
+                all arguments.
+            slots: slots of each graph in place of the learned ones: a memory carried from another layer.
+            dropped: log weights of the writes that dropout keeps, added to the scores.
+        """
+        if not isinstance(batch, Plan):
+            batch = self._check(x, batch, address, sources, log_weight, num_graphs, ptr, plan)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
         query, key = self.score_parts(x, None if address is None else hide(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
-        folded = self._folds_values(x.size(0), plan.num_graphs)
+        folded = self._folds_values(x.size(0), batch.num_graphs)
         if folded:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
             value = key if self.addresses is None and self._folds_keys() else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
-        state = ops.write(query, key, value, plan, log_weight=log_weight, where=writes, null_logit=self.null_logit)
+        bias = add_log_weights(log_weight, dropped)
+        state = write_planned(query, key, value, batch, log_weight=bias, where=writes, null_logit=self.null_logit)
         if not folded:
             return state
         weight = self.lin_value.weight.unflatten(0, (heads, dim))
         return SlotState(ops.map_heads(state.content, weight), state.log_mass)
+
+    def _check(
+        self,
+        x: Tensor,
+        batch: Tensor | None,
+        address: Tensor | None,
+        sources: Tensor | None,
+        log_weight: Tensor | None,
+        num_graphs: int | None,
+        ptr: Tensor | None,
+        plan: Plan | None,
+    ) -> Plan:
+        masks = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
+        check_address(type(self).__name__, address, x, self.address_channels)
+        return check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
 
     def _folds_keys(self) -> bool:
         """Whether the key projection is folded into the queries."""

@@ -106,12 +106,10 @@ class VirtualNode(nn.Module):
         refuse_memory(type(self).__name__, memory)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
-        if plan.occupied is not None:
-            found: Any = self.forward(x, plan.occupied.plan, return_state=return_state, **given)
-            return (found[0], found[1].of_graphs(plan.occupied.spread)) if return_state else found
-        num_graphs = plan.num_graphs
+        compact = plan.compact
+        num_graphs = compact.num_graphs
         reads = readers(x, None, writers(sources, log_weight), targets)
-        mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
+        mean = pooled_mean(x, compact, sources=sources, log_weight=log_weight)
         if self.pool == "mean":
             pooled = mean.content
         elif self.pool == "sum":
@@ -119,16 +117,16 @@ class VirtualNode(nn.Module):
         elif self.pool == "log_sum":
             pooled = mean.total.asinh()
         else:
-            pooled = pooled_max(x, plan.batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
+            pooled = pooled_max(x, compact.batch, sources=sources, log_weight=log_weight, num_graphs=num_graphs)
         pooled = pooled.view(num_graphs, 1, self.channels).to(self.state.dtype)
         state = self.state + self.update(self.state + pooled)
         shared = self.lin_state(state.mean(dim=1))
-        shared = shared.index_select(0, plan.batch) if plan.batch is not None else shared
+        shared = shared.index_select(0, compact.batch) if compact.batch is not None else shared
         hidden = shared if self.lin_node is None else self.lin_node(hide(x, reads)) + shared
         out = x + self.scale * self.lin_out(nn.functional.gelu(hidden)).to(x.dtype)
         if reads is not None:
             out = torch.where(reads.unsqueeze(-1), out, x)
-        return (out, SlotMemory(mean, state)) if return_state else out
+        return (out, SlotMemory(mean, state).of_graphs(plan.spread)) if return_state else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, pool={self.pool!r}, copies={self.copies})"

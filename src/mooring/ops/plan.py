@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -125,23 +125,37 @@ class Plan:
         return Plan(self.num_nodes, num_graphs, self.index, None, self.device)
 
     @kept
-    def occupied(self) -> Occupied | None:
-        """The graphs that have nodes, if there are many others; None elsewhere, and in a traced graph."""
+    def occupied(self) -> tuple[Tensor, Tensor] | None:
+        """Ids of the graphs that have nodes, and each node's place among them; None if few graphs are empty.
+
+        Under tracing it is None as well.
+        """
         if not self.is_concrete or self.batch is None:
             return None
         many = max(EMPTY_GRAPHS, self.num_graphs // EMPTY_SHARE)
         if self.num_graphs >= self.num_nodes + many:
-            ids, batch = self.batch.unique(return_inverse=True)
-            return self._compacted(ids, batch)
+            return self.batch.unique(return_inverse=True)
         # Sizes are read on a CPU alone: elsewhere that would be a host sync.
         if self.device.type != "cpu" or self.num_graphs - int(self.sizes.count_nonzero()) < many:
             return None
         present = self.sizes > 0
-        return self._compacted(present.nonzero().squeeze(1), (present.cumsum(0) - 1).index_select(0, self.batch))
+        return present.nonzero().squeeze(1), (present.cumsum(0) - 1).index_select(0, self.batch)
 
-    def _compacted(self, ids: Tensor, batch: Tensor) -> Occupied:
-        """The graphs ``ids``, in which the nodes have the ids ``batch``, and one more without nodes."""
-        return Occupied(Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device), ids, self.num_graphs)
+    @kept
+    def compact(self) -> Plan:
+        """The plan of the graphs that have nodes and of one empty graph, if many graphs are empty; else this plan."""
+        if self.occupied is None:
+            return self
+        ids, batch = self.occupied
+        return Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device)
+
+    def spread(self, tensor: Tensor) -> Tensor:
+        """Copy rows of the graphs of :attr:`compact` to all graphs; empty graphs share the last row."""
+        if self.occupied is None:
+            return tensor
+        ids, _ = self.occupied
+        rows = torch.full((self.num_graphs,), ids.numel(), device=ids.device)
+        return tensor.index_select(0, rows.index_copy_(0, ids, torch.arange(ids.numel(), device=ids.device)))
 
     @property
     def is_concrete(self) -> bool:
@@ -152,25 +166,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_nodes} nodes, {self.num_graphs} graphs, {self.device})"
-
-
-class Occupied(NamedTuple):
-    """Graphs that have nodes, and one more that stands for all those without.
-
-    Args:
-        plan: of these graphs.
-        ids: their ids, without that of the last.
-        num_graphs: how many there are in all.
-    """
-
-    plan: Plan
-    ids: Tensor
-    num_graphs: int
-
-    def spread(self, tensor: Tensor) -> Tensor:
-        """Rows of these graphs -> rows of all graphs."""
-        rows = torch.full((self.num_graphs,), self.ids.numel(), device=self.ids.device)
-        return tensor.index_select(0, rows.index_copy_(0, self.ids, torch.arange(self.ids.numel(), device=rows.device)))
 
 
 def plan(

@@ -52,17 +52,29 @@ def read(
     >>> read(torch.zeros(1, 1, 2), torch.ones(2, 1, 2), value).item()
     2.0
     """
-    if key.dim() == 3:
-        key = key.unsqueeze(0)
-    plan = _check(query, key, value, index)
-    checks.check_mask("read", "where", where, query.size(0))
-    checks.check_device("read", query=query, where=where)
-    heads, vdim = value.shape[2:]
-    if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == vdim):
+    shared = key.unsqueeze(0) if isinstance(key, Tensor) and key.dim() == 3 else key
+    plan = _check(query, shared, value, index, where)
+    if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == value.size(-1)):
         raise ValueError(
-            f"read: residual needs sum_heads=True and one query of width {vdim} per node, but sum_heads={sum_heads} "
-            f"and query has shape {tuple(query.shape)}. Pass [nodes, 1, {vdim}]."
+            f"read: residual needs sum_heads=True and one query of width {value.size(-1)} per node, but "
+            f"sum_heads={sum_heads} and query has shape {tuple(query.shape)}. Pass [nodes, 1, {value.size(-1)}]."
         )
+    return read_planned(query, shared, value, plan, where=where, sum_heads=sum_heads, residual=residual)
+
+
+def read_planned(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: Plan,
+    *,
+    where: Tensor | None = None,
+    sum_heads: bool = False,
+    residual: bool = False,
+) -> Tensor:
+    """Compute :func:`read` for arguments that have been checked; shared keys may lack the graphs axis."""
+    key = key.unsqueeze(0) if key.dim() == 3 else key
+    heads = value.size(2)
     folded = sum_heads and query.size(1) == 1
     if query.size(1) != heads and not folded:
         query = query.expand(-1, heads, -1)
@@ -99,14 +111,16 @@ def read_weights(
     return weights.view_as(scores).transpose(1, 2)
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None) -> Plan:
+def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None, where: Tensor | None) -> Plan:
+    """Check the arguments of a read and return the plan of the batch."""
     checks.check_rank("read", "query", query, "nodes heads dim")
     checks.check_rank("read", "key", key, "graphs slots heads dim")
     checks.check_memory("read", "key", key)
     checks.check_rank("read", "value", value, "graphs slots heads vdim")
     checks.check_floating("read", query=query, key=key, value=value)
     ids = index.batch if isinstance(index, Plan) else index
-    checks.check_device("read", query=query, key=key, value=value, index=ids)
+    checks.check_device("read", query=query, key=key, value=value, index=ids, where=where)
+    checks.check_mask("read", "where", where, query.size(0))
     if key.size(-1) != query.size(-1):
         raise ValueError(
             f"read: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."

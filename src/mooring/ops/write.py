@@ -59,16 +59,27 @@ def write(
     >>> state.content.item(), round(state.log_mass.exp().item())
     (3.0, 3)
     """
-    plan, bias = _check(query, key, value, index, num_graphs, log_weight)
-    checks.check_mask("write", "where", where, key.size(0))
-    checks.check_device("write", key=key, where=where, null_logit=null_logit)
-    if null_logit is not None:
-        gone = None if where is None else ~where
-        bias = _plus(bias, compete(query, _without(key, bias, gone), plan, null_logit=null_logit))
+    plan = _check(query, key, value, index, num_graphs, log_weight, where, null_logit)
+    return write_planned(query, key, value, plan, log_weight=log_weight, where=where, null_logit=null_logit)
+
+
+def write_planned(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: Plan,
+    *,
+    log_weight: Tensor | None = None,
+    where: Tensor | None = None,
+    null_logit: Tensor | None = None,
+) -> SlotState:
+    """Compute :func:`write` for arguments that have been checked."""
     *graphs, slots, heads, dim = query.shape
     width = value.size(-1)
-    row_bytes = slots * heads * (width + 1) * statistics_dtype(value.dtype).itemsize
-    checks.check_room("write", "num_graphs", plan.num_graphs, row_bytes, key.device)
+    bias = log_weight[:, None, None] if log_weight is not None and log_weight.dim() == 1 else log_weight
+    if null_logit is not None:
+        absent = None if where is None else ~where
+        bias = _plus(bias, compete_planned(query, _without(key, bias, absent), plan, null_logit))
     if key.size(1) == value.size(1) == 1:
         folded = query.reshape(*graphs, 1, slots * heads, dim)
         if bias is not None and bias.shape[1:] != (1, 1):
@@ -176,6 +187,11 @@ def compete(
     plan = make_plan(
         "compete", index, num_nodes=key.size(0), num_graphs=graphs, name="index", of="key", device=key.device
     )
+    return compete_planned(query, key, plan, null_logit)
+
+
+def compete_planned(query: Tensor, key: Tensor, plan: Plan, null_logit: Tensor | None) -> Tensor:
+    """Compute :func:`compete` for arguments that have been checked."""
     scores = slot_scores(query, key, plan)
     total = scores.logsumexp(dim=1, keepdim=True)
     return -total if null_logit is None else -torch.logaddexp(total, null_logit.to(total.dtype))
@@ -208,8 +224,10 @@ def _check(
     index: Tensor | Plan | None,
     num_graphs: int | None,
     log_weight: Tensor | None,
-) -> tuple[Plan, Tensor | None]:
-    """The plan of the batch, and the weights as ``[nodes, slots or 1, heads or 1]``."""
+    where: Tensor | None,
+    null_logit: Tensor | None,
+) -> Plan:
+    """Check the arguments of a write and return the plan of the batch."""
     checks.check_tensor("write", "query", query)
     checks.check_rank("write", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
     checks.check_memory("write", "query", query)
@@ -217,7 +235,8 @@ def _check(
     checks.check_rank("write", "value", value, "nodes heads vdim")
     checks.check_floating("write", query=query, key=key, value=value)
     ids = index.batch if isinstance(index, Plan) else index
-    checks.check_device("write", key=key, query=query, value=value, index=ids, log_weight=log_weight)
+    others = {"index": ids, "log_weight": log_weight, "where": where, "null_logit": null_logit}
+    checks.check_device("write", key=key, query=query, value=value, **others)
     if key.size(-1) != query.size(-1):
         raise ValueError(
             f"write: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
@@ -243,4 +262,10 @@ def _check(
             f"write: query has {query.size(0)} graphs but the batch has {plan.num_graphs}. Pass one for each graph, or "
             "[slots, heads, dim] for all."
         )
-    return plan, checks.check_log_weight("write", log_weight, key.size(0), (query.size(-3), query.size(-2)))
+    slots, heads = query.shape[-3:-1]
+    checks.check_log_weight("write", log_weight, key.size(0), (slots, heads))
+    checks.check_mask("write", "where", where, key.size(0))
+    check_null_logit("write", null_logit, heads)
+    row_bytes = slots * heads * (value.size(-1) + 1) * statistics_dtype(value.dtype).itemsize
+    checks.check_room("write", "num_graphs", plan.num_graphs, row_bytes, key.device)
+    return plan

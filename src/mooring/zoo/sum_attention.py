@@ -83,9 +83,11 @@ class CountedWrite(SlotWrite):
         plan: Plan | None = None,
         **_: Any,
     ) -> SlotState:
-        """The set that is written, from the arguments of a write; addresses and a carried memory do not change it.
+        """Return mean and size of the set that is written, from the arguments of a write.
 
-        A node whose weights differ between slots or heads counts as often as they do on average.
+        Addresses and a carried memory do not change it, nor does dropout, which hides some writes of a node: the node
+        still belongs to the set. A node whose weights differ between slots or heads counts as often as they do on
+        average.
         """
         if log_weight is not None and log_weight.dim() > 1:
             rows = log_weight.flatten(1)
@@ -110,12 +112,9 @@ class AdditiveWrite(CountedWrite):
         if hasattr(self, "gate"):
             nn.init.ones_(self.gate)
 
-    def forward(
-        self, x: Tensor, batch: Tensor | Plan | None = None, *, whole: SlotState | None = None, **options: Any
-    ) -> SlotState:
-        """With ``whole``, that set is counted and not the one of the other arguments."""
+    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         state = super().forward(x, batch, **options)
-        whole = self.whole_set(x, batch, **options) if whole is None else whole
+        whole = self.whole_set(x, batch, **options)
         summed = self.gate * self.lin_value(whole.total.flatten(1).to(x.dtype))
         return SlotState(state.content + summed.view(-1, 1, *state.content.shape[2:]), state.log_mass)
 
@@ -136,12 +135,9 @@ class ScaledWrite(CountedWrite):
         if hasattr(self, "scale"):
             reset(self.scale)
 
-    def forward(
-        self, x: Tensor, batch: Tensor | Plan | None = None, *, whole: SlotState | None = None, **options: Any
-    ) -> SlotState:
-        """With ``whole``, that set is counted and not the one of the other arguments."""
+    def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         state = super().forward(x, batch, **options)
-        whole = self.whole_set(x, batch, **options) if whole is None else whole
+        whole = self.whole_set(x, batch, **options)
         size = torch.log1p(whole.log_mass.exp()).view(-1, 1).to(x.dtype)
         scale: Tensor = size * self.scale(size)
         return SlotState(state.content * scale.view(-1, 1, *state.content.shape[2:]), state.log_mass)
@@ -166,13 +162,6 @@ class CardinalityVirtualNode(SlotRival):
         super().__init__(spec)
         self.write = write(spec, self.write.addresses)
         self.update = MagnitudeUpdate(spec, total=False)
-
-    def _written(self, x: Tensor, plan: Plan, undropped: Tensor | None, **given: Any) -> SlotState:
-        if given["log_weight"] is undropped:
-            return super()._written(x, plan, undropped, **given)
-        # Dropout hides some writes of a node; the node still belongs to the set.
-        whole = self.write.whole_set(x, plan, **{**given, "log_weight": undropped})
-        return super()._written(x, plan, undropped, whole=whole, **given)
 
 
 @register("cpa-add", title="cardinality-preserved attention, additive", paper="Zhang and Xie 2020")

@@ -104,7 +104,8 @@ class Layout:
         sizes = self.sizes
         starts = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]
         for bucket in _buckets(sizes):
-            smallest, largest = min(sizes[place] for place in bucket), max(sizes[place] for place in bucket)
+            lengths = [sizes[place] for place in bucket]
+            smallest, largest = min(lengths), max(lengths)
             alike = smallest == largest and bucket[-1] - bucket[0] + 1 == len(bucket)
             if largest > TILE or (largest >= LARGE and not alike):
                 for place in bucket:
@@ -150,7 +151,7 @@ class Layout:
     def _graphs(self, places: Sequence[int]) -> Tensor | slice:
         """Ids of the graphs in these places, a slice where they lie in a row."""
         ids = [self.ids[place] for place in places]
-        if ids[-1] - ids[0] == len(ids) - 1 and all(one < other for one, other in pairwise(ids)):
+        if ids[-1] - ids[0] == len(ids) - 1:  # places and ids ascend
             return slice(ids[0], ids[-1] + 1)
         return torch.tensor(ids, device=self.device)
 
@@ -161,7 +162,7 @@ class Layout:
 
 def _worth_a_loop(sizes: list[int]) -> bool:
     """Whether graphs differ in size and there are enough large ones to offset the small ones."""
-    large = sum(size >= LARGE for size in sizes)
+    large = len([size for size in sizes if size >= LARGE])
     return len(set(sizes)) > 1 and len(sizes) - large <= SMALL_PER_TILE * large
 
 
@@ -188,6 +189,6 @@ def _buckets(sizes: list[int]) -> Iterator[list[int]]:
     groups, end = [], len(distinct)
     while end:
         begin = best[end][1]
-        groups.append(sorted(place for size in distinct[begin:end] for place in places[size]))
+        groups.append(sorted([place for size in distinct[begin:end] for place in places[size]]))
         end = begin
     yield from reversed(groups)
