@@ -147,3 +147,12 @@ def test_weights_are_the_softmax_behind_the_context(form: str, tile: tuple[int, 
     assert_close(weights.sum(dim=1), torch.ones(batch.num_nodes, HEADS).double())
     context = torch.einsum("nmh,nmhd->nhd", weights, value[index])
     assert_close(ops.read(query, key, value, index), context)
+
+
+def test_weights_of_a_key_with_one_graph_are_those_of_a_shared_key() -> None:
+    batch = Ragged((4, 7), True, seed=2)
+    query, key, _ = read_inputs(batch, "own heads")
+    shared = key[0]
+    assert_close(
+        ops.read_weights(query, shared.unsqueeze(0), batch.index()), ops.read_weights(query, shared, batch.index())
+    )

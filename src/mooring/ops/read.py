@@ -93,6 +93,8 @@ def read_weights(
 
     Cost: one of the two products of :func:`read`, and room for ``nodes * slots * heads`` numbers.
     """
+    if key.dim() == 4 and not torch.compiler.is_compiling() and key.size(0) == 1:
+        key = key[0]  # shared by all graphs, as in `read`
     if key.dim() == 4:
         ids = index.batch if isinstance(index, Plan) else index
         checks.check_one_graph("read_weights", "key", key.size(0), ids)
