@@ -108,8 +108,8 @@ class OGBVirtualNode(nn.Module):
         mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
         state = pooled.to(x.dtype)
-        if memory is not None:
-            state = state + carried_slots(type(self).__name__, memory, (plan.num_graphs, 1, self.channels)).squeeze(1)
+        carried = carried_slots(type(self).__name__, memory, (plan.num_graphs, 1, self.channels))
+        state = state if carried is None else state + carried.squeeze(1)
         for lin, norm in zip(self.lins, self.norms, strict=True):
             state = torch.relu(norm(lin(state)))
         state = nn.functional.dropout(state, self.dropout, self.training)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -140,7 +141,7 @@ class SlotWrite(nn.Module):
         ptr: Tensor | None,
         plan: Plan | None,
     ) -> Plan:
-        masks = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
+        masks: dict[str, Any] = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
         check_address(type(self).__name__, address, x, self.address_channels)
         return check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
 

@@ -141,11 +141,15 @@ class Plan:
         present = self.sizes > 0
         return present.nonzero().squeeze(1), (present.cumsum(0) - 1).index_select(0, self.batch)
 
-    @kept
+    @property
     def compact(self) -> Plan:
         """The plan of the graphs that have nodes and of one empty graph, if many graphs are empty; else this plan."""
-        if self.occupied is None:
-            return self
+        # Only another plan is stored: FSDP walks through the fields of its inputs and would never end on a cycle.
+        return self if self.occupied is None else self._compact
+
+    @kept
+    def _compact(self) -> Plan:
+        assert self.occupied is not None
         ids, batch = self.occupied
         return Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device)
 
