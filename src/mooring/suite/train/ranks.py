@@ -17,6 +17,7 @@ class OneMachine(LightningEnvironment):
     def __init__(self) -> None:
         super().__init__()
         self.launcher = os.getpid()
+        self.port = 0
 
     @property
     def creates_processes_externally(self) -> bool:
@@ -29,9 +30,8 @@ class OneMachine(LightningEnvironment):
     @property
     def main_port(self) -> int:
         # Read by the launcher before the ranks, which are given a copy of this object.
-        if self._main_port == -1:
-            self._main_port = find_free_network_port()
-        return self._main_port
+        self.port = self.port or find_free_network_port()
+        return self.port
 
     def node_rank(self) -> int:
         return 0
