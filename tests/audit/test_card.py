@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -121,6 +122,20 @@ def test_a_module_that_starts_as_the_identity_is_measured_behind_it(integrate: s
     assert not measure("replication", adapter, 0, 2).verdict.startswith("blind")
 
 
-def test_trials_are_checked() -> None:
-    with pytest.raises(ValueError, match="trials is 0; expected at least 1"):
-        audit(SumReadout(), trials=0)
+@pytest.mark.parametrize(
+    ("module", "options", "words"),
+    [
+        (SumReadout(), {"trials": 0}, "audit: trials is 0 but at least 1 was expected"),
+        (SumReadout(), {"trials": "3"}, "audit: trials is '3' but a whole number was expected"),
+        (SumReadout(), {"channels": None}, "audit: channels is None but a whole number was expected"),
+        (
+            "anchord",
+            {},
+            r"audit: module is 'anchord' but a module .*zoo.build\('anchored', MemorySpec\(channels=16\)\)",
+        ),
+        (None, {"channels": 8}, r"audit: module is None but a module .*MemorySpec\(channels=8\)"),
+    ],
+)
+def test_what_is_audited_is_checked(module: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        audit(module, **options)

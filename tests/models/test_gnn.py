@@ -278,8 +278,8 @@ def test_missing_edge_features_are_named() -> None:
 
 def test_it_prints_in_a_line() -> None:
     assert repr(model(readout="sum")) == (
-        "GNN(8, layers=3, conv=GINEConv, memory=SlotVirtualNode(8, slots=3, heads=2, anchored=True) after 0, 1, "
-        "readout=Readout(sum))"
+        "GNN(8, layers=3, conv=GINEConv, memory=SlotVirtualNode(8, slots=3, heads=2, anchored=True, "
+        "init_std=0.5) after 0, 1, readout=Readout(sum))"
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -168,9 +169,21 @@ def test_an_adjacency_refuses_edges_that_it_cannot_have(index: Any, kind: type[E
         Adjacency(torch.tensor(index), 3)
 
 
-def test_an_adjacency_refuses_other_nodes() -> None:
-    with pytest.raises(ValueError, match=r"^Adjacency: x has 4 rows but the adjacency has 3 nodes\."):
-        Adjacency(torch.tensor([[0], [1]]), 3).mean(torch.ones(4, 1))
+@pytest.mark.parametrize("product", ["mean", "symmetric"])
+@pytest.mark.parametrize(
+    ("x", "kind", "words"),
+    [
+        (torch.ones(4, 1), ValueError, "x has 4 rows but the adjacency has 3 nodes"),
+        (torch.tensor([[1], [2], [3]]), TypeError, "x has dtype int64 but a floating one was expected"),
+        (torch.ones(3, 1).bool(), TypeError, "x has dtype bool"),
+        (torch.ones(3), ValueError, "x has shape (3,) but [nodes, channels] was expected"),
+        (None, TypeError, "x is None but a tensor was expected"),
+    ],
+)
+def test_an_adjacency_refuses_other_nodes(product: str, x: Any, kind: type[Exception], words: str) -> None:
+    """Whole numbers too, whose mean would be cut off to a whole number."""
+    with pytest.raises(kind, match=rf"^Adjacency: {re.escape(words)}"):
+        getattr(Adjacency(torch.tensor([[0], [1]]), 3), product)(x)
 
 
 @pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])

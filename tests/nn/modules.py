@@ -17,7 +17,8 @@ CHANNELS, HEADS, SLOTS, ADDRESS = 10, 2, 3, 7
 
 def slots(**kwargs: Any) -> SlotVirtualNode:
     """Far from the identity, so that what the memory does can be seen."""
-    return SlotVirtualNode(CHANNELS, kwargs.pop("slots", SLOTS), HEADS, **{"init_std": 0.5, **kwargs})
+    far = {} if isinstance(kwargs.get("integrate"), nn.Module) else {"init_std": 0.5}
+    return SlotVirtualNode(CHANNELS, kwargs.pop("slots", SLOTS), HEADS, **{**far, **kwargs})
 
 
 VIRTUAL_NODES: dict[str, Callable[[], nn.Module]] = {

@@ -54,7 +54,7 @@ def test_scores_are_scaled_dot_products() -> None:
     projected = torch.einsum("na,hda->nhd", raw, addresses.weight)
     scores = torch.einsum("nhd,mhd->nmh", projected, addresses.slot) / (0.5 * 5**0.5)
     assert_close(torch.einsum("na,mha->nmh", raw, addresses.table()), scores)
-    assert repr(addresses) == "Addresses(7, slots=3, heads=2, dim=5)"
+    assert repr(addresses) == "Addresses(7, slots=3, heads=2, dim=5, temperature=0.5)"
 
 
 def test_scores_of_unit_addresses_start_at_the_scale_of_dot_products() -> None:

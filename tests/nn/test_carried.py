@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from mooring import ops
-from mooring.nn import SlotConv, SlotVirtualNode
+from mooring.models import OGBVirtualNode
+from mooring.nn import HeteroSlotVirtualNode, SlotConv, SlotVirtualNode
 from mooring.ops.grid import Grid
 from mooring.ops.tiles.layout import Layout
 from support import Ragged, assert_close
@@ -117,6 +118,10 @@ def test_killed_and_resumed_it_is_the_run_that_was_not(tmp_path: Path) -> None:
         (torch.zeros(4, SLOTS, CHANNELS), TypeError, "memory is a torch.Tensor"),
         ("slots", ValueError, "memory has slots of shape (4, 3, 12)"),
         ("graphs", ValueError, "memory has slots of shape (3, 5, 12)"),
+        (lambda slots: slots.float(), TypeError, "memory.slots has dtype float32 but x has float64"),
+        (lambda slots: slots.long(), TypeError, "memory.slots has dtype int64 but a floating one was expected"),
+        (lambda slots: slots.to("meta"), ValueError, "memory.slots is on meta but x is on cpu"),
+        (lambda slots: None, TypeError, "memory.slots is None but a tensor was expected"),
     ],
 )
 @pytest.mark.usefixtures("as_users_run_it")
@@ -127,9 +132,21 @@ def test_messages(wrong: object, error: type[Exception], words: str) -> None:
         wrong = carried._replace(slots=carried.slots[:, :3])
     elif wrong == "graphs":
         wrong = carried._replace(slots=carried.slots[:3])
+    elif callable(wrong):
+        wrong = carried._replace(slots=wrong(carried.slots))
     with pytest.raises(error) as caught:
         memory(x, BATCH.index(), num_graphs=4, memory=wrong)
     assert words in str(caught.value)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_the_other_modules_that_take_a_memory_check_it_too() -> None:
+    x = torch.randn(4, CHANNELS)
+    for other, nodes in ((HeteroSlotVirtualNode(CHANNELS, SLOTS), {"a": x}), (OGBVirtualNode(CHANNELS, norm=None), x)):
+        memory = other(nodes, return_state="slots")[1]
+        words = f"^{type(other).__name__}: memory.slots has dtype float64 but x has float32"
+        with pytest.raises(TypeError, match=words):
+            other(nodes, memory=memory._replace(slots=memory.slots.double()))
 
 
 @pytest.mark.parametrize(("backend", "owner", "name"), [("tiles", Layout, "_make"), ("plain", Grid, "of")])

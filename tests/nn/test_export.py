@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotVirtualNode, VirtualNode
+from mooring import ops, zoo
+from mooring.models import GNN
+from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
 from support import Ragged, run_script
 
 CHANNELS = 16
@@ -117,6 +119,30 @@ def test_onnx_runs_elsewhere(batched: bool, tmp_path: Path) -> None:
         given = inputs(other, batched)
         (found,) = session.run(None, {one.name: t.numpy() for one, t in zip(session.get_inputs(), given, strict=True)})
         torch.testing.assert_close(torch.from_numpy(found), called(module, given), rtol=0.0, atol=1e-5)
+
+
+TRACED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "SlotVirtualNode": (SlotVirtualNode(CHANNELS, 3), ()),
+    "VirtualNode": (VirtualNode(CHANNELS), ()),
+    "SlotAggregation": (SlotAggregation(CHANNELS, 3), ()),
+    "SlotConv": (SlotConv(CHANNELS, None, 3), (torch.tensor([[0], [1]]),)),
+    "GNN": (GNN(CHANNELS, CHANNELS, 1), (torch.tensor([[0], [1]]),)),
+    "DenseAttention": (zoo.build("transformer", zoo.MemorySpec(channels=CHANNELS)), ()),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRACED)
+def test_tracing_is_refused_with_the_way_that_works(name: str) -> None:
+    module, more = TRACED[name]
+    with pytest.raises(NotImplementedError, match=rf"^{name}: torch\.jit\.trace is not supported.* Use torch\.export"):
+        torch.jit.trace(module, (torch.randn(5, CHANNELS), *more))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_op_refuses_tracing_too() -> None:
+    with pytest.raises(NotImplementedError, match=r"^write: torch\.jit\.trace is not supported"):
+        torch.jit.trace(lambda x: ops.write(x[:3], x, x), torch.randn(5, 1, 4))
 
 
 @pytest.mark.parametrize("name", list(MORE))

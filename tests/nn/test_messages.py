@@ -74,112 +74,6 @@ def test_forward_with_addresses(wrong: dict[str, Any], error: type[Exception], g
     refused(module, wrong, error, got, hint)
 
 
-NOT_FINITE = [float("nan"), float("inf"), float("-inf")]
-# Not a number at all, and a count that is none: module, what is right of it, what each argument may not be.
-WIDTH = [0, -3, 2.0, True, "4", torch.tensor(2)]
-NUMBER = [*NOT_FINITE, "1", True, [1.0]]
-POSITIVE = [*NUMBER, 0.0, -1.0]
-SHARE = [*NUMBER, 1.0, -0.5]
-SIZES: dict[str, Any] = {"channels": CHANNELS, "slots": SLOTS, "heads": HEADS}
-WIDTHS = {"channels": WIDTH, "slots": WIDTH, "heads": [*WIDTH, 3]}
-DEVIATION = [*NUMBER, -1e-3]
-BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
-    "Addresses": (
-        {"address_channels": ADDRESS, "slots": SLOTS, "heads": HEADS, "dim": 5},
-        {"address_channels": WIDTH, "slots": WIDTH, "heads": WIDTH, "dim": WIDTH, "temperature": POSITIVE},
-    ),
-    "SlotWrite": (SIZES, {**WIDTHS, "temperature": POSITIVE}),
-    "SlotRead": (SIZES, {**WIDTHS, "temperature": POSITIVE, "out_channels": WIDTH}),
-    "SlotUpdate": (
-        SIZES,
-        {
-            **WIDTHS,
-            "hidden_channels": WIDTH,
-            "anchor_init": NUMBER,
-            "content_dropout": SHARE,
-            "mass": ["softmax", None],
-            "mass_map": ["mpl", 3],
-            "norm": ["bacth", None],
-        },
-    ),
-    "SlotFiLM": ({"channels": CHANNELS}, {"channels": WIDTH, "hidden_channels": WIDTH, "init_std": DEVIATION}),
-    "ResidualAdd": ({"channels": CHANNELS}, {"channels": WIDTH, "init_scale": NUMBER}),
-    "GlobalFiLM": (
-        {"channels": CHANNELS, "slots": SLOTS},
-        {"channels": WIDTH, "slots": WIDTH, "hidden_channels": WIDTH, "init_std": DEVIATION},
-    ),
-    "SlotVirtualNode": (
-        SIZES,
-        {
-            **WIDTHS,
-            **dict.fromkeys(("address_channels", "hidden_channels", "update_channels"), WIDTH),
-            "temperature": POSITIVE,
-            "anchor_init": NUMBER,
-            "init_std": DEVIATION,
-            "mass": ["softmax"],
-            "update_norm": ["bacth"],
-            "integrate": ["flim", None, nn.Linear(CHANNELS, CHANNELS)],
-        },
-    ),
-    "VirtualNode": (
-        {"channels": CHANNELS},
-        {"channels": WIDTH, "copies": WIDTH, "scale": NUMBER, "pool": ["avg", None]},
-    ),
-    "SlotAggregation": (
-        SIZES,
-        {
-            **WIDTHS,
-            "temperature": POSITIVE,
-            "out_channels": WIDTH,
-            "anchor_init": NUMBER,
-            "content_dropout": SHARE,
-            "mass": ["softmax"],
-            "mass_map": ["mpl"],
-            "update_norm": ["graph"],
-        },
-    ),
-    "SlotConv": (
-        {**SIZES, "conv": None},
-        {"channels": WIDTH, "dropout": SHARE, "act": ["rellu", 3], "conv": ["gcn"], "memory": ["slots"]},
-    ),
-}
-BAD_BUILDS = [
-    (module, argument, value)
-    for module, (_, wrong) in BUILDS.items()
-    for argument, values in wrong.items()
-    for value in values
-]
-
-
-def shown(value: Any) -> str:
-    """How a message names a value: numbers and words as they are, other things by their type."""
-    return f"{value!r}" if isinstance(value, bool | int | float | str | None) else f"a {type(value).__name__}"
-
-
-@pytest.mark.parametrize(
-    ("module", "argument", "value"), BAD_BUILDS, ids=[f"{m}-{a}-{shown(v)}" for m, a, v in BAD_BUILDS]
-)
-def test_what_cannot_be_built(module: str, argument: str, value: Any) -> None:
-    right = BUILDS[module][0]
-    build = getattr(mnn, module)
-    build(**right)
-    with pytest.raises((ValueError, TypeError)) as caught:
-        build(**{**right, argument: value})
-    message = str(caught.value)
-    assert message.startswith(f"{module}: "), message
-    assert argument in message
-    if isinstance(value, bool | int | float | str | None):
-        assert str(value) in message
-    else:
-        assert type(value).__name__ in message
-    assert "expected" in message or "Pick heads" in message or "context_channels" in message
-
-
-def test_a_wrong_word_is_answered_with_the_right_ones() -> None:
-    with pytest.raises(ValueError, match="'film', 'linear_film', 'residual', 'global_film' or a module"):
-        SlotVirtualNode(**SIZES, integrate="concat")  # type: ignore[arg-type]
-
-
 def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
     three = np.int64(SLOTS)
     module = SlotVirtualNode(CHANNELS, three, HEADS)  # type: ignore[arg-type]
@@ -188,6 +82,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
         module(**RIGHT, num_graphs=np.int32(1))
 
 
+SIZES: dict[str, Any] = {"channels": CHANNELS, "slots": SLOTS, "heads": HEADS}
 STATE = SlotState(torch.zeros(2, SLOTS, HEADS, CHANNELS // HEADS), torch.zeros(2, SLOTS, HEADS))
 MEMORY = torch.zeros(2, SLOTS, CHANNELS)
 PTR = torch.tensor([0, 2, 5])
@@ -209,6 +104,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 ROUTED = ("SlotVirtualNode", "VirtualNode", "SlotConv", "SlotWrite", "SlotRead")
 MASKED = ("SlotVirtualNode", "VirtualNode", "SlotWrite")
+WEIGHTED = ("SlotVirtualNode", "SlotWrite")
 COUNTED = ("SlotVirtualNode", "VirtualNode", "SlotWrite")
 BAD_CALLS: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
     *((name, {"x": [[0.0]]}, TypeError, ["x is a list", "tensor"]) for name in CALLS if name != "SlotUpdate"),
@@ -231,14 +127,38 @@ BAD_CALLS: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
     *((name, {"num_graphs": True}, TypeError, ["num_graphs is True", "whole number"]) for name in COUNTED),
     *((name, {"num_graphs": torch.tensor(3)}, TypeError, ["num_graphs is a torch.Tensor", "int("]) for name in COUNTED),
     *((name, {"num_graphs": -1}, ValueError, ["num_graphs is -1"]) for name in COUNTED),
+    *(
+        (
+            name,
+            {"log_weight": torch.zeros(shape)},
+            ValueError,
+            [f"{shape}", "[nodes, slots, heads] = [5, 3, 2]", "axis"],
+        )
+        for name in WEIGHTED
+        for shape in ((NODES, SLOTS), (NODES, 1), (NODES, SLOTS, HEADS, 1), (NODES, 7, HEADS))
+    ),
+    *(
+        ("SlotWrite", {"slots": slots}, error, [f"slots {words}"])
+        for slots, error, words in (
+            (MEMORY[:, :2], ValueError, "has shape (2, 2, 10) but [graphs, slots, channels] = [2, 3, 10]"),
+            (MEMORY[:1], ValueError, "has shape (1, 3, 10)"),
+            (MEMORY[0, 0], ValueError, "has shape (10,)"),
+            (MEMORY.double(), TypeError, "has dtype float64 but x has float32"),
+            (MEMORY.tolist(), TypeError, "is a list"),
+        )
+    ),
+    ("SlotConv", {"memory_kwargs": 3}, TypeError, ["memory_kwargs is 3", "dictionary"]),
     ("SlotConv", {"memory_kwargs": {"sources": [True] * 5}}, TypeError, ["sources is a list"]),
     ("SlotRead", {"targets": [True] * 5}, TypeError, ["targets is a list"]),
     ("SlotRead", {"memory": None}, TypeError, ["memory is None"]),
+    ("SlotRead", {"memory": MEMORY.double()}, TypeError, ["memory has dtype float64 but x has float32"]),
     ("SlotRead", {"memory": MEMORY[0]}, ValueError, ["memory has shape (3, 10)"]),
     ("SlotRead", {"memory": MEMORY[:, :2]}, ValueError, ["memory has 2 slots", "slots=3"]),
     ("SlotUpdate", {"state": [0.0]}, TypeError, ["state is a list", "SlotState"]),
     ("SlotUpdate", {"state": None}, TypeError, ["state is None", "SlotState"]),
     ("SlotUpdate", {"state": SlotState(*(s[:, :2] for s in STATE))}, ValueError, ["(2, 2, 2, 5)", "(3, 2, 5)"]),
+    ("SlotUpdate", {"state": SlotState(*(s.long() for s in STATE))}, TypeError, ["state.content has dtype int64"]),
+    ("SlotUpdate", {"state": SlotState(STATE.content, None)}, TypeError, ["state.log_mass is None"]),
     ("GlobalFiLM", {"memory": MEMORY[0]}, ValueError, ["memory has shape (3, 10)"]),
     ("SlotFiLM", {"context": X[:, :3]}, ValueError, ["context has shape (5, 3)", "(5, 10)"]),
     ("ResidualAdd", {"context": None}, TypeError, ["context is None"]),

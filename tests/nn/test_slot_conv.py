@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, HeteroConv, SAGEConv, to_hetero
 
 from mooring import ops
 from mooring.nn import SlotConv, SlotVirtualNode, VirtualNode
@@ -161,3 +161,37 @@ def test_norms_without_a_width_are_built_as_they_are(norm: str) -> None:
     assert built
     assert all(getattr(one, "scale", 1.0) == 1.0 for one in built)
     assert_finite(module(torch.randn(6, CHANNELS), torch.randint(0, 6, (2, 9)), torch.tensor([0, 0, 0, 1, 1, 1])))
+
+
+class Net(nn.Module):
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+TYPES = [("a", "to", "b"), ("b", "to", "a")]
+OF_TYPES = {"a": torch.randn(7, CHANNELS), "b": torch.randn(5, CHANNELS)}
+
+
+@pytest.mark.parametrize("local", [None, SAGEConv((CHANNELS, CHANNELS), CHANNELS)], ids=["memory alone", "SAGEConv"])
+def test_to_hetero_is_refused_and_hetero_conv_is_not(local: nn.Module | None) -> None:
+    """PyG would run it once per edge type and return those results, none of which is that of a node type."""
+    with pytest.raises(TypeError, match=r"^SlotConv: to_hetero would give one result per edge type.* Use HeteroConv"):
+        to_hetero(Net(layer(local)), (["a", "b"], TYPES))
+    edges = {kind: torch.tensor([[0, 1], [1, 2]]) for kind in TYPES}
+    out = HeteroConv({kind: layer(local) for kind in TYPES})(OF_TYPES, edges)
+    assert {name: one.shape for name, one in out.items()} == {name: one.shape for name, one in OF_TYPES.items()}
+
+
+def test_a_tracer_that_keeps_it_whole_may_keep_it() -> None:
+    class Whole(torch.fx.Tracer):
+        def is_leaf_module(self, module: nn.Module, name: str) -> bool:
+            return True
+
+    net = Net(layer(GCNConv(CHANNELS, CHANNELS)))
+    traced = torch.fx.GraphModule(net, Whole().trace(net))
+    x = torch.randn(7, CHANNELS)
+    assert torch.equal(traced(x, EDGES), net(x, EDGES))

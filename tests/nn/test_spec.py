@@ -9,7 +9,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import torch
 
-from mooring.nn import GlobalFiLM, MemoryOptions, MemorySpec, ResidualAdd, SlotVirtualNode
+from mooring import zoo
+from mooring.nn import GlobalFiLM, MemoryOptions, MemorySpec, ResidualAdd, SlotFiLM, SlotVirtualNode
 from mooring.nn.slot_virtual_node import IntegrationName
 
 SPEC = MemorySpec(channels=12, slots=5, heads=3)
@@ -101,3 +102,51 @@ def test_options_are_brought_to_the_widths_of_a_task() -> None:
     # A spec is at other widths again by the same word.
     assert options.at(12, 7).at(12) == SPEC
     assert (SPEC.hidden, replace(SPEC, hidden_channels=3).hidden) == (12, 3)
+
+
+COUNTS = ("slots", "heads", "hidden_channels", "update_channels", "address_channels")
+WRONG: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(COUNTS, (-3, 0, 2.0, "4")),
+    **dict.fromkeys(("split", "competition"), ("no", 1, None)),
+    **dict.fromkeys(("dropout", "content_dropout"), (1.0, -0.5, "0")),
+    **dict.fromkeys(("init_std", "anchor_init"), (float("inf"), "1", None)),
+    **dict.fromkeys(("mass", "mass_map", "update_norm", "integrate"), ("lenear", None)),
+    "temperature": (0.0, -1.0, "1", float("nan")),
+}
+REFUSED = [(name, value) for name, values in WRONG.items() for value in values]
+
+
+def test_every_option_is_checked() -> None:
+    assert WRONG.keys() == {item.name for item in fields(MemorySpec)} - {"channels"}
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED, ids=[f"{name}-{value!r}" for name, value in REFUSED])
+def test_a_spec_refuses_what_a_module_may_never_look_at(name: str, value: Any, as_users_run_it: None) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^MemorySpec: {name} is {value!r} but"):
+        MemorySpec(channels=12, **{name: value})
+
+
+@pytest.mark.parametrize("spec", [8, None, {"channels": 8}, MemoryOptions()], ids=repr)
+def test_a_module_is_made_from_a_spec_alone(spec: Any, as_users_run_it: None) -> None:
+    with pytest.raises(TypeError, match=r"^SlotVirtualNode: spec is .* but a MemorySpec was expected\. Pass"):
+        SlotVirtualNode.from_spec(spec)
+
+
+# What all models of a run are given, whichever of them have a place for it.
+GENERAL = replace(SPEC, mass="log_odds", mass_map="linear", anchor_init=2.0, hidden_channels=7)
+
+
+@pytest.mark.parametrize("integrate", get_args(IntegrationName))
+@pytest.mark.parametrize("name", ["cross-attn", "anchored", "anchored-raw", "moored", "lse", "shared-anchor", "gmt"])
+def test_options_without_effect_are_left_out_of_the_arguments(name: str, integrate: Any) -> None:
+    for split in (True, False):
+        assert zoo.build(name, replace(GENERAL, integrate=integrate, split=split)) is not None
+
+
+def test_a_change_without_effect_is_refused_all_the_same() -> None:
+    with pytest.raises(ValueError, match="hidden_channels=5 has no effect with integrate='residual'"):
+        SlotVirtualNode.from_spec(SPEC, integrate="residual", hidden_channels=5)
+    with pytest.raises(ValueError, match="mass='log_odds' has no effect without an anchor"):
+        SlotVirtualNode.from_spec(SPEC, anchored=False, mass="log_odds")
+    own = SlotFiLM(12)
+    assert SlotVirtualNode.from_spec(GENERAL, integrate=own).integrate is own

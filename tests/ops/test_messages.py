@@ -172,9 +172,20 @@ def test_ids_below_zero_are_not_cured_by_more_graphs() -> None:
         ({"num_nodes": 2.5}, "plan: num_nodes is 2.5"),
         ({"num_nodes": -3}, "plan: num_nodes is -3 but a count was expected"),
         ({"batch": ops.plan(num_nodes=3), "ptr": torch.tensor([0, 3])}, "plan: got a plan and ptr"),
+        ({"batch": INDEX, "device": "meta"}, "plan: device is meta but batch is on cpu. Leave device out"),
+        ({"batch": ops.plan(INDEX), "device": "meta"}, "plan: device is meta but batch is on cpu"),
+        ({"ptr": torch.tensor([0, 3]), "device": "meta"}, "plan: device is meta but ptr is on cpu"),
         ({"batch": torch.tensor([0, 1]), "num_nodes": 3}, "plan: batch has shape .2,. but the plan has 3 nodes"),
     ],
 )
 def test_what_a_plan_is_made_of(given: dict[str, object], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         ops.plan(**given)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_where_it_is_asked_for() -> None:
+    for batch in (INDEX, ops.plan(INDEX)):
+        assert ops.plan(batch, device="cpu").device == INDEX.device
+        assert ops.plan(batch, device=torch.device("cpu")).num_graphs == GRAPHS
+    assert ops.plan(ops.plan(num_nodes=3), device="meta").device.type == "meta"
+    assert ops.plan(num_nodes=3, device="meta").device.type == "meta"

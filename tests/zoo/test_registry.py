@@ -1,8 +1,10 @@
 """Names, titles and papers."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -87,6 +89,28 @@ def test_tables_have_a_label_and_a_place_for_every_entry() -> None:
 def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(ValueError, match="unknown module 'wide-vn-flim'; did you mean 'wide-vn-film'"):
         zoo.build("wide-vn-flim", zoo.MemorySpec(channels=8))
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "words"),
+    [
+        (None, zoo.MemorySpec(channels=8), "zoo: name is None but the name of a module was expected"),
+        (3, zoo.MemorySpec(channels=8), "zoo: name is 3 but the name of a module was expected"),
+        ("anchored", None, "zoo: spec is None but a MemorySpec was expected"),
+        ("vn", 8, r"zoo: spec is 8 but a MemorySpec was expected. Pass MemorySpec\(channels=8\)"),
+    ],
+)
+def test_what_nothing_is_built_from(name: Any, spec: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=f"^{words}"):
+        zoo.build(name, spec)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_module_is_built_from_a_spec(name: str) -> None:
+    found: Any = zoo.entry(name).build
+    if inspect.isclass(found):
+        with pytest.raises(TypeError, match=f"^{found.__name__}: spec is 8 but a MemorySpec was expected"):
+            found(8)
 
 
 @pytest.mark.usefixtures("own_registry")

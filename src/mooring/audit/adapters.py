@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.utils import to_dense_batch
 
+from mooring import zoo
 from mooring.audit.card import first_line
+from mooring.named import did_you_mean
+from mooring.ops.checks import check_count, described
 
 # Orders of magnitude above rounding, and orders of magnitude below the smallest effect seen in a broken module.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -234,6 +237,13 @@ def detect_kind(module: Callable[..., Any]) -> str:
 
 def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 16) -> Adapter:
     """Return the adapter of a module, in float64 or, for a module that refuses it, in float32."""
+    check_count("audit", "channels", channels)
+    if not callable(module):
+        meant = did_you_mean(module, zoo.names()) if isinstance(module, str) else None
+        raise TypeError(
+            f"audit: module is {described(module)} but a module or a function was expected. Build it first, e.g. "
+            f"mooring.zoo.build({meant or 'anchored'!r}, MemorySpec(channels={channels}))."
+        )
     module = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped; a copy would be compiled anew
     kind = kind or detect_kind(module)
     if kind not in ADAPTERS:

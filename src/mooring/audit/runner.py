@@ -16,6 +16,7 @@ from mooring.audit.card import Card, Finding, first_line
 from mooring.audit.counting import replication
 from mooring.audit.invariance import batch_mates, empty_set, padding, permutation, unsorted_index
 from mooring.audit.limits import cost_growth, dtypes, numeric_range
+from mooring.ops.checks import check_count
 
 Measurement = Callable[[Adapter, int, int], Finding]
 
@@ -65,8 +66,7 @@ def audit(
     >>> card["replication"].verdict
     'blind: f(rX) = f(X)'
     """
-    if trials < 1:
-        raise ValueError(f"audit: trials is {trials}; expected at least 1.")
+    check_count("audit", "trials", trials)
     with warnings.catch_warnings(), trainable():
         # Deprecation warnings of a foreign module are not for the audit to raise, whatever filters are set.
         warnings.simplefilter("ignore")

@@ -10,7 +10,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mooring.ops.checks import check_count, check_device, check_rows, check_tensor, checks_values, readable
+from mooring.ops.checks import (
+    check_count,
+    check_device,
+    check_floating,
+    check_rank,
+    check_rows,
+    check_tensor,
+    checks_values,
+    readable,
+)
 
 
 class Pair:
@@ -79,6 +88,8 @@ class Adjacency:
     def _multiply(self, name: str, x: Tensor) -> Tensor:
         """The product in the dtype of ``x``; PyTorch has none in half precision on a CPU, so there it is in float32."""
         who = type(self).__name__
+        check_rank(who, "x", x, "nodes channels")
+        check_floating(who, x=x)
         check_device(who, x=x, adjacency=self._kept[name, torch.float64].matrix)
         check_rows(who, "x", x, self.num_nodes, "the adjacency")
         dtype = torch.promote_types(x.dtype, torch.float32)

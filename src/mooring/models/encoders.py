@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring.ops.checks import check_count, checks_values, readable
+from mooring.nn.checks import check_placed, check_width
+from mooring.ops.checks import check_count, check_flag, check_floating, check_rank, checks_values, readable
 from mooring.ops.modes import lasting
 
 #: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
@@ -87,6 +88,15 @@ class CategoryEncoder(nn.Module):
         return f"{type(self).__name__}({', '.join(map(str, self.sizes))} -> {self.channels})"
 
 
+def check_linear(module: nn.Module, lin: nn.Linear, argument: str, name: str, x: Tensor) -> None:
+    """What a linear layer is given: ``module`` was built with its width as ``argument`` and calls it ``name``."""
+    who = type(module).__name__
+    check_rank(who, name, x, "rows width")
+    check_floating(who, **{name: x})
+    check_width(who, name, x, argument, lin.in_features)
+    check_placed(module, x, name)
+
+
 class AtomEncoder(CategoryEncoder):
     """OGB's nine atom features -> vectors.
 
@@ -130,16 +140,17 @@ class PositionEncoder(nn.Module):
         super().__init__()
         who = type(self).__name__
         self.in_channels = check_count(who, "in_channels", in_channels)
-        self.flip = flip
+        self.flip = check_flag(who, "flip", flip)
         # Eigenvectors are normalised already, and a mean would not survive the flips.
-        self.norm = nn.Identity() if flip else nn.BatchNorm1d(in_channels)
-        self.lin = nn.Linear(in_channels, channels)
+        self.norm = nn.Identity() if self.flip else nn.BatchNorm1d(in_channels)
+        self.lin = nn.Linear(in_channels, check_count(who, "channels", channels))
 
     def reset_parameters(self) -> None:
         reset(self.norm)
         reset(self.lin)
 
     def forward(self, pe: Float[Tensor, "nodes in_channels"]) -> Float[Tensor, "nodes channels"]:
+        check_linear(self, self.lin, "in_channels", "pe", pe)
         if self.flip and self.training:
             pe = pe * (torch.randint(0, 2, (self.in_channels,), device=pe.device) * 2 - 1)
         return self.lin(self.norm(pe))

@@ -11,13 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring.models.encoders import PositionEncoder
-from mooring.models.layers import Conv, Layer, Norm
-from mooring.models.readout import Readout, ReadoutName, log_size
+from mooring.models.encoders import PositionEncoder, check_linear
+from mooring.models.layers import Conv, Layer, Norm, check_conv, check_norm
+from mooring.models.readout import READOUTS, Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
-from mooring.nn.checks import check_choice, check_nodes, check_plan, check_positive, check_share
+from mooring.nn.checks import check_choice, check_nodes, check_plan, check_positive, check_return_state, check_share
 from mooring.ops import Plan
-from mooring.ops.checks import check_count, described
+from mooring.ops.checks import check_count, check_flag, check_rows, check_tensor, described, refuse_jit_trace
 
 LogSize = Literal["nodes", "head"]
 
@@ -100,12 +100,20 @@ class GNN(nn.Module):
         self.typical_size = typical_size
         self.encoder: Any = _encoder(who, "encoder", encoder, channels)
         self.edge_encoder: Any = None if edge_encoder is None else _encoder(who, "edge_encoder", edge_encoder, channels)
-        self.position: Any = PositionEncoder(position, channels) if isinstance(position, int) else position
+        if position is not None and not isinstance(position, nn.Module):
+            position = PositionEncoder(check_count(who, "position", position), channels)
+        self.position: Any = position
         self.size_encoder = nn.Linear(1, channels) if log_size == "nodes" else None
-        conv = conv or ("GINConv" if edge_encoder is None else "GINEConv")
-        options: dict[str, Any] = {"norm": norm, "dropout": dropout, "residual": residual}
+        conv = ("GINConv" if edge_encoder is None else "GINEConv") if conv is None else conv
+        check_conv(who, conv)
+        check_norm(who, norm)
+        if not isinstance(readout, nn.Module | None):
+            check_choice(who, "readout", readout, READOUTS, "an aggregation")
+        options: dict[str, Any] = {"norm": norm, "dropout": dropout, "residual": check_flag(who, "residual", residual)}
         self.layers = nn.ModuleList(Layer(channels, conv, **options) for _ in range(layers))
         self.memory: Any = nn.ModuleDict(_memories(who, memory, _places(who, memory_after, layers), channels))
+        if memory is None and memory_after is not None:
+            raise ValueError(f"{who}: memory_after has no effect without a memory. Leave it out, or pass memory.")
         self.carry = _carry(who, carry, list(self.memory.values()))
         self.readout = None if readout is None else Readout(channels, readout, typical_size=typical_size)
         width = channels if self.readout is None else self.readout.out_channels
@@ -132,7 +140,7 @@ class GNN(nn.Module):
         ptr: Tensor | None = None,
         num_graphs: int | None = None,
         plan: Plan | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> Tensor | tuple[Tensor, dict[int, SlotMemory]]:
         """
         Args:
@@ -140,10 +148,12 @@ class GNN(nn.Module):
             edge_index: as the layers take it; a sparse adjacency is fine where they take that.
             batch, ptr, num_graphs, plan: the graph of each node, as in :class:`~mooring.nn.SlotVirtualNode`.
             pe: the encoding of the nodes' places, with ``position``.
-            return_state: also return what each memory held, by the number of its layer.
+            return_state: also return what each memory held, by the number of its layer; ``"slots"`` as in
+                :class:`~mooring.nn.SlotVirtualNode`.
         """
-        self._check(edge_attr, pe)
         who = type(self).__name__
+        return_state = check_return_state(who, return_state)
+        self._check(x, edge_index, edge_attr, pe)
         check_nodes(who, x, batch=batch)
         plan = check_plan(who, x, batch, ptr, plan, num_graphs)
         h = self.encoder(x)
@@ -160,7 +170,7 @@ class GNN(nn.Module):
             if str(number) not in self.memory:
                 continue
             # Without the weights of the attention, which only a reader of the state looks at.
-            wanted = True if return_state else "slots" if self.carry else False
+            wanted = return_state or ("slots" if self.carry else False)
             found = self.memory[str(number)](h, plan=plan, return_state=wanted, **carried)
             h, state = found if isinstance(found, tuple) else (found, None)
             kept[number] = state
@@ -171,14 +181,32 @@ class GNN(nn.Module):
         out = self.head(h)
         return (out, kept) if return_state else out
 
-    def _check(self, edge_attr: Tensor | None, pe: Tensor | None) -> None:
-        for name, module, value in (("edge_encoder", self.edge_encoder, edge_attr), ("position", self.position, pe)):
-            argument = "edge_attr" if name == "edge_encoder" else "pe"
+    def _check(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None, pe: Tensor | None) -> None:
+        """Features as the encoders take them; a module of the user's checks its own."""
+        who = type(self).__name__
+        refuse_jit_trace(who)
+        check_tensor(who, "x", x)
+        parts: dict[str, tuple[str, Any]] = {
+            "encoder": ("x", x),
+            "edge_encoder": ("edge_attr", edge_attr),
+            "position": ("pe", pe),
+        }
+        for name, (argument, value) in parts.items():
+            module = getattr(self, name)
             if (module is None) != (value is None):
                 wrong = f"{argument} is missing" if value is None else f"got {argument} but no {name}"
-                raise ValueError(
-                    f"{type(self).__name__}: {wrong}. Pass {argument} exactly if it was built with {name}."
-                )
+                raise ValueError(f"{who}: {wrong}. Pass {argument} exactly if it was built with {name}.")
+            lin = module.lin if isinstance(module, PositionEncoder) else module
+            if type(lin) is nn.Linear:
+                check_linear(self, lin, name, argument, value)
+            if isinstance(module, PositionEncoder):
+                check_rows(who, "pe", value, x.size(0), "x")
+        edges = edge_index.size(1) if type(edge_index) is Tensor and edge_index.dim() == 2 else None
+        if isinstance(edge_attr, Tensor) and edges is not None and edge_attr.size(0) != edges:
+            raise ValueError(
+                f"{who}: edge_attr has {edge_attr.size(0)} rows but edge_index has {edges} edges. Pass one row for "
+                "each edge."
+            )
 
     def __repr__(self) -> str:
         memory = next(iter(self.memory.values()), None)
@@ -222,6 +250,11 @@ def _memories(
     built = {}
     for place in places if memory is not None else []:
         one = memory if isinstance(memory, nn.Module) else memory(channels)  # type: ignore[misc]
+        if not isinstance(one, nn.Module | None):
+            raise TypeError(
+                f"{who}: memory({channels}) returned {described(one)} but a module or None was expected. Pass a "
+                "function of the width that builds one, e.g. partial(SlotVirtualNode, slots=8)."
+            )
         if one is not None:
             built[str(place)] = one
     return built
@@ -230,12 +263,14 @@ def _memories(
 def _carry(who: str, carry: bool | None, memories: list[nn.Module]) -> bool:
     if carry is None:
         return any(getattr(_inner(module), "carries", False) for module in memories)
+    if check_flag(who, "carry", carry) and not memories:
+        raise ValueError(f"{who}: carry=True has no effect without a memory. Leave it out, or pass memory.")
     lost = [module for module in map(_inner, memories) if not _takes_memory(module)]
     if carry and lost:
         raise ValueError(
             f"{who}: carry=True but {type(lost[0]).__name__} takes no memory of the layer before. Pass carry=False."
         )
-    return carry
+    return bool(carry)
 
 
 def _takes_memory(module: nn.Module) -> bool:

@@ -15,7 +15,7 @@ from torch_geometric.utils import is_sparse, scatter
 
 from mooring.models.adjacency import Adjacency
 from mooring.nn.checks import check_choice, check_share
-from mooring.ops.checks import check_count, described
+from mooring.ops.checks import check_count, check_flag, described
 
 Norm = Literal["batch", "layer"]
 NORMS = get_args(Norm)
@@ -142,17 +142,11 @@ class Layer(nn.Module):
         who = type(self).__name__
         check_count(who, "channels", channels)
         check_share(who, "dropout", dropout)
-        if isinstance(conv, nn.Module) or not (callable(conv) or isinstance(conv, str)):
-            raise TypeError(
-                f"{who}: conv is {described(conv)} but a name or a function of the width was expected, e.g. "
-                "lambda channels: GATConv(channels, channels)."
-            )
-        if isinstance(conv, str):
-            check_choice(who, "conv", conv, tuple(CONVS), "a function of the width")
+        check_conv(who, conv)
         self.conv: Any = CONVS[conv](channels, norm) if isinstance(conv, str) else conv(channels)
         self.norm = norm_of(who, norm, channels)
         self.dropout = nn.Dropout(dropout)
-        self.residual = residual
+        self.residual = check_flag(who, "residual", residual)
         self.sees_edges = "edge_attr" in inspect.signature(self.conv.forward).parameters
 
     def reset_parameters(self) -> None:
@@ -204,9 +198,24 @@ class Layer(nn.Module):
         return f"{type(self).__name__}(conv={type(self.conv).__name__}, residual={self.residual})"
 
 
+def check_conv(who: str, conv: Any) -> None:
+    if isinstance(conv, nn.Module) or not (callable(conv) or isinstance(conv, str)):
+        raise TypeError(
+            f"{who}: conv is {described(conv)} but a name or a function of the width was expected, e.g. "
+            "lambda channels: GATConv(channels, channels)."
+        )
+    if isinstance(conv, str):
+        check_choice(who, "conv", conv, tuple(CONVS), "a function of the width")
+
+
+def check_norm(who: str, norm: Any) -> None:
+    if norm is not None:
+        check_choice(who, "norm", norm, NORMS, "None")
+
+
 def norm_of(who: str, norm: Norm | None, channels: int) -> nn.Module:
     """The normalisation that a module called ``who`` was asked for."""
+    check_norm(who, norm)
     if norm is None:
         return nn.Identity()
-    check_choice(who, "norm", norm, NORMS, "None")
     return nn.BatchNorm1d(channels) if norm == "batch" else nn.LayerNorm(channels)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mooring.models.layers import Norm, norm_of
 from mooring.nn import SlotMemory
-from mooring.nn.checks import check_choice, check_input, check_share
+from mooring.nn.checks import check_choice, check_input, check_return_state, check_share
 from mooring.nn.memory import carried_slots
 from mooring.nn.part import readers, writers
 from mooring.nn.virtual_node import pooled_mean
@@ -97,9 +97,10 @@ class OGBVirtualNode(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; one state has no use for ``address``."""
+        return_state = check_return_state(type(self).__name__, return_state)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.norm == "batch":
@@ -108,7 +109,7 @@ class OGBVirtualNode(nn.Module):
         mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
         state = pooled.to(x.dtype)
-        carried = carried_slots(type(self).__name__, memory, (plan.num_graphs, 1, self.channels))
+        carried = carried_slots(type(self).__name__, memory, (plan.num_graphs, 1, self.channels), x)
         state = state if carried is None else state + carried.squeeze(1)
         for lin, norm in zip(self.lins, self.norms, strict=True):
             state = torch.relu(norm(lin(state)))

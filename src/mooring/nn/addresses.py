@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring.nn.checks import check_positive
-from mooring.ops.checks import check_count
+from mooring.nn.shown import shown
+from mooring.ops.checks import check_count, described
 
 
 class Addresses(nn.Module):
@@ -57,4 +59,26 @@ class Addresses(nn.Module):
 
     def __repr__(self) -> str:
         slots, heads, dim = self.slot.shape
-        return f"{type(self).__name__}({self.address_channels}, slots={slots}, heads={heads}, dim={dim})"
+        return shown(self, Addresses, self.address_channels, slots=slots, heads=heads, dim=dim)
+
+
+def check_addresses(who: str, addresses: Any, slots: int, heads: int, temperature: float) -> None:
+    """Addresses, of as many slots and heads, that have the temperature of the scores themselves."""
+    if addresses is None:
+        return
+    if not isinstance(addresses, Addresses):
+        raise TypeError(
+            f"{who}: addresses is {described(addresses)} but Addresses or None was expected. Pass "
+            "mooring.nn.Addresses(address_channels, slots, heads, dim)."
+        )
+    have = tuple(addresses.slot.shape[:2])
+    if have != (slots, heads):
+        raise ValueError(
+            f"{who}: addresses are those of (slots, heads) = {have} but slots={slots} and heads={heads}. Build both "
+            "with the same numbers."
+        )
+    if temperature not in (1.0, addresses.temperature):
+        raise ValueError(
+            f"{who}: temperature={temperature} has no effect, since scores by address have that of addresses, "
+            f"{addresses.temperature}. Build Addresses with temperature={temperature}."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,24 @@ from mooring.ops.checks import check_count
 from mooring.ops.plan import Plan, make_plan
 
 
-def check_build(who: str, channels: int, slots: int, heads: int) -> None:
-    for name, count in (("channels", channels), ("slots", slots), ("heads", heads)):
-        check_count(who, name, count)
+def check_build(who: str, channels: int, slots: int, heads: int, name: str = "channels") -> None:
+    """Counts of which heads divide the width, the user's argument ``name``."""
+    for argument, count in ((name, channels), ("slots", slots), ("heads", heads)):
+        check_count(who, argument, count)
     if channels % heads:
+        raise ValueError(f"{who}: {name}={channels} cannot be split over heads={heads}. Pick heads that divide {name}.")
+
+
+def check_return_state(who: str, value: Any) -> bool | Literal["slots"]:
+    """True, False or ``"slots"``; any other word would count as True, and cost as much."""
+    if isinstance(value, str) and value == "slots":
+        return "slots"
+    if isinstance(value, str):
         raise ValueError(
-            f"{who}: channels={channels} cannot be split over heads={heads}. Pick heads that divide channels."
+            f"{who}: return_state is {value!r} but True, False or 'slots' was expected. Pass 'slots' to leave out the "
+            "weights."
         )
+    return checks.check_flag(who, "return_state", value)
 
 
 def check_width_or_none(who: str, name: str, width: int | None, default: int) -> int:
@@ -108,6 +119,7 @@ def sole_plan(who: str, plan: Any, **others: Any) -> Plan:
 def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:
     """Shape, dtype and device of the node features, which the caller's user knows as ``name``."""
     who = type(module).__name__
+    checks.refuse_jit_trace(who)
     checks.check_rank(who, name, x, "nodes channels")
     checks.check_floating(who, **{name: x})
     check_width(who, name, x, "channels", channels)
@@ -151,6 +163,18 @@ def check_nodes(
         checks.check_ids(who, "batch", batch, x.size(0))
 
 
+def check_like_nodes(who: str, name: str, tensor: Any, x: Tensor) -> None:
+    """A floating tensor with the device and dtype of the nodes; autocast converts by itself."""
+    checks.check_tensor(who, name, tensor)
+    checks.check_floating(who, **{name: tensor})
+    checks.check_device(who, x=x, **{name: tensor})
+    if tensor.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{who}: {name} has dtype {checks.short(tensor.dtype)} but x has {checks.short(x.dtype)}. Pass "
+            f"{name}.to(x.dtype)."
+        )
+
+
 def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) -> None:
     if tensor.size(-1) != width:
         raise ValueError(
@@ -173,12 +197,9 @@ def check_address(who: str, address: Tensor | None, x: Tensor, address_channels:
             "Pass address=[nodes, address_channels]."
         )
     checks.check_rank(who, "address", address, "nodes address_channels")
-    checks.check_floating(who, address=address)
+    check_like_nodes(who, "address", address, x)
     check_width(who, "address", address, "address_channels", address_channels)
     checks.check_rows(who, "address", address, x.size(0), "x")
-    checks.check_device(who, x=x, address=address)
-    if address.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{who}: address has dtype {address.dtype} but x has {x.dtype}. Pass address.to(x.dtype).")
 
 
 def _check_real(who: str, name: str, value: Any) -> None:

@@ -11,18 +11,29 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.module_dict import ModuleDict
 
 from mooring import ops
-from mooring.nn.checks import check_build, check_features, check_nodes, check_share
+from mooring.nn.checks import (
+    check_build,
+    check_choice,
+    check_features,
+    check_finite,
+    check_nodes,
+    check_positive,
+    check_return_state,
+    check_share,
+    check_width_or_none,
+)
 from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
 from mooring.nn.sharded import gathered
+from mooring.nn.shown import shown
 from mooring.nn.slot_read import SlotRead
-from mooring.nn.slot_update import SlotUpdate
+from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count, check_log_weight, described
+from mooring.ops.checks import check_count, check_flag, check_log_weight, described
 from mooring.ops.state import nothing_as_zero
 
 # The only type of a module with one width for all; users never see it, and may have a type of this name.
@@ -98,11 +109,26 @@ class HeteroSlotVirtualNode(nn.Module):
                 f"{who}: channels names no node type. Pass {{type: channels}}, or one width for all types."
             )
         for name, width in widths.items():
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"{who}: channels has the node type {described(name)} but types are named by strings. Pass "
+                    f"{{{str(name)!r}: {width}}}."
+                )
             check_count(who, f"channels of {name!r}", width)
+        called = "channels" if memory_channels is None else "memory_channels"
         memory_channels = max(widths.values()) if memory_channels is None else memory_channels
-        check_build(who, memory_channels, slots, heads)
+        check_build(who, memory_channels, slots, heads, called)
         check_share(who, "dropout", dropout)
+        check_positive(who, "temperature", temperature)
+        check_finite(who, "init_std", init_std, least=0.0)
+        check_width_or_none(who, "hidden_channels", hidden_channels, memory_channels)
+        competition = check_flag(who, "competition", competition)
+        anchored, split = check_update(who, anchored=anchored, **update)
+        update |= {"split": split} if "split" in update else {}
+        check_choice(who, "norm", update.get("norm", "layer"), UPDATE_NORMS)
         self.channels, self.dropout = widths, dropout
+        self.temperature, self.competition, self.init_std = temperature, competition, init_std
+        self.hidden_channels, self.update_options = hidden_channels, update
         self.memory_channels, self.slots, self.heads, self.anchored = memory_channels, slots, heads, anchored
         self.update = SlotUpdate(memory_channels, slots, heads, anchored=anchored, **update)
         # By name, so that weights find their type whatever the order; names of types may hold dots, of modules not.
@@ -167,6 +193,7 @@ class HeteroSlotVirtualNode(nn.Module):
         The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
         order of ``x_dict``.
         """
+        return_state = check_return_state(type(self).__name__, return_state)
         if not torch.compiler.is_compiling():
             self._share()
         given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
@@ -182,8 +209,8 @@ class HeteroSlotVirtualNode(nn.Module):
         plans = plans_by_type(
             type(self).__name__, x_dict, given["batch_dict"], given["ptr_dict"], given["plan_dict"], num_graphs
         )
-        count = next(iter(plans.values())).num_graphs
-        carried = carried_slots(type(self).__name__, memory, (count, self.slots, self.memory_channels))
+        size = (next(iter(plans.values())).num_graphs, self.slots, self.memory_channels)
+        carried = carried_slots(type(self).__name__, memory, size, next(iter(x_dict.values())))
         views = {
             name: self._view(
                 name, x, plans[name], *(given[key].get(name) for key in ("sources", "targets", "log_weight"))
@@ -271,7 +298,11 @@ class HeteroSlotVirtualNode(nn.Module):
 
     def __repr__(self) -> str:
         channels = self.channels[SHARED] if self.shared else self.channels
-        return f"{type(self).__name__}({channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
+        parts: Any = self.parts.values()
+        widest = max(part.integrate.channels for part in parts)
+        memory = None if self.memory_channels == widest else self.memory_channels
+        given = {"memory_channels": memory, "update": self.update_options}
+        return shown(self, HeteroSlotVirtualNode, channels, "heads", "anchored", **given)
 
 
 def _by_name(module: HeteroSlotVirtualNode, state: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -5,17 +5,20 @@ Each is an :class:`Integration`, as a module of your own may be.
 
 from __future__ import annotations
 
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.checks import check_finite, check_width, check_width_or_none
+from mooring.nn.checks import check_choice, check_finite, check_width, check_width_or_none
 from mooring.nn.fold import is_plain
+from mooring.nn.shown import shown
 from mooring.ops import Plan, checks
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, check_flag
+
+IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
 
 @runtime_checkable
@@ -86,7 +89,9 @@ class SlotFiLM(nn.Module):
         super().__init__()
         check_count(type(self).__name__, "channels", channels)
         check_finite(type(self).__name__, "init_std", init_std, least=0.0)
+        linear = check_flag(type(self).__name__, "linear", linear)
         self.channels = channels
+        self.hidden_channels = hidden_channels
         self.context_channels = check_width_or_none(type(self).__name__, "hidden_channels", hidden_channels, channels)
         self.init_std = init_std
         self.lin_node = nn.Linear(channels, self.context_channels)
@@ -122,7 +127,7 @@ class SlotFiLM(nn.Module):
         return out.to(x.dtype)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, linear={self.lin_linear is not None})"
+        return shown(self, SlotFiLM, self.channels, "linear", linear=self.lin_linear is not None)
 
 
 class ResidualAdd(nn.Module):
@@ -164,7 +169,7 @@ class ResidualAdd(nn.Module):
         return torch.addcmul(x, context, self.gain.to(x.dtype))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels})"
+        return shown(self, ResidualAdd, self.channels)
 
 
 class GlobalFiLM(nn.Module):
@@ -190,6 +195,8 @@ class GlobalFiLM(nn.Module):
         check_finite(who, "init_std", init_std, least=0.0)
         hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
         self.channels = channels
+        self.slots = slots
+        self.hidden_channels = hidden_channels
         self.init_std = init_std
         self.lin_slots = nn.Linear(slots * channels, hidden)
         self.lin_film = nn.Linear(hidden, 2 * channels)
@@ -220,7 +227,45 @@ class GlobalFiLM(nn.Module):
         return modulate(x, film[batch] if batch is not None else film)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels})"
+        return shown(self, GlobalFiLM, self.channels)
+
+
+def default_options(integrate: Any, channels: int) -> tuple[int | None, float | None]:
+    """Hidden width and ``init_std`` of an integration by name where none are given; None where it has no such thing."""
+    if integrate == "residual":
+        return None, 0.1
+    if not isinstance(integrate, str):
+        return None, None
+    return channels if integrate == "global_film" else max(channels // 4, 16), 1e-3
+
+
+def build_integration(
+    who: str,
+    integrate: IntegrationName | nn.Module,
+    channels: int,
+    slots: int,
+    hidden_channels: int | None,
+    init_std: float | None,
+) -> Integration:
+    """The integration that a module called ``who`` was asked for."""
+    if not isinstance(integrate, nn.Module):
+        check_choice(who, "integrate", integrate, get_args(IntegrationName), "a module")
+    hidden, std = default_options(integrate, channels)
+    kind = f"integrate={integrate!r}" if isinstance(integrate, str) else "an integration that is built already"
+    for name, value, default in (("hidden_channels", hidden_channels, hidden), ("init_std", init_std, std)):
+        if value is not None and default is None:
+            raise ValueError(f"{who}: {name}={value!r} has no effect with {kind}. Leave it out.")
+    if isinstance(integrate, nn.Module):
+        return as_integration(who, integrate)
+    if init_std is not None:
+        check_finite(who, "init_std", init_std, least=None if integrate == "residual" else 0.0)
+        std = init_std
+    if integrate == "residual":
+        return ResidualAdd(channels, init_scale=cast(float, std))
+    hidden = check_width_or_none(who, "hidden_channels", hidden_channels, cast(int, hidden))
+    if integrate == "global_film":
+        return GlobalFiLM(channels, slots, hidden, init_std=cast(float, std))
+    return SlotFiLM(channels, hidden, linear=integrate == "linear_film", init_std=cast(float, std))
 
 
 def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: Tensor) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mooring.nn.checks import check_like_nodes
 from mooring.ops import SlotState, checks
 
 
@@ -47,8 +48,13 @@ class SlotMemory(NamedTuple):
         return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)
 
 
-def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int]) -> Tensor | None:
-    """Return the slots of an earlier layer, if there is one; ``size`` is graphs, slots and channels of this layer."""
+def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int], x: Tensor) -> Tensor | None:
+    """Return the slots of an earlier layer, if there is one.
+
+    Args:
+        size: graphs, slots and channels of this layer.
+        x: its nodes.
+    """
     if memory is None:
         return None
     if not isinstance(memory, SlotMemory):
@@ -56,6 +62,7 @@ def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int
             f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what return_state=True "
             "gives."
         )
+    check_like_nodes(who, "memory.slots", memory.slots, x)
     # A traced graph does not know the number of graphs; it is told that there is one of them.
     traced = torch.compiler.is_compiling()
     if traced:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,18 +12,19 @@ from mooring.nn.checks import (
     check_build,
     check_choice,
     check_features,
-    check_finite,
     check_positive,
-    check_share,
+    check_return_state,
     check_width_or_none,
     sole_plan,
 )
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.sharded import gathered
-from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
+from mooring.nn.shown import shown
+from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
+from mooring.ops.checks import check_flag
 from mooring.ops.plan import make_plan
 
 
@@ -78,30 +79,32 @@ class SlotAggregation(Aggregation):
         who = type(self).__name__
         check_build(who, channels, slots, heads)
         check_positive(who, "temperature", temperature)
-        check_choice(who, "mass", mass, MASS_FEATURES)
-        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        anchor: dict[str, Any] = {"mass": mass, "anchor_init": anchor_init, "mass_map": mass_map}
+        anchored, _ = check_update(who, anchored=anchored, content_dropout=content_dropout, **anchor)
         check_choice(who, "update_norm", update_norm, UPDATE_NORMS)
-        check_finite(who, "anchor_init", anchor_init)
-        check_share(who, "content_dropout", content_dropout)
-        out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
+        self.temperature = temperature
+        self.mass = mass
+        self.anchor_init = anchor_init
+        self.mass_map = mass_map
+        self.update_norm = update_norm
+        self.content_dropout = content_dropout
+        self.competition = check_flag(who, "competition", competition)
         self.write = SlotWrite(channels, slots, heads, temperature=temperature, competition=competition)
         self.update = SlotUpdate(
             channels,
             slots,
             heads,
             anchored=anchored,
-            mass=mass,
-            anchor_init=anchor_init,
-            mass_map=mass_map,
             norm=update_norm,
             content_dropout=content_dropout,
+            **anchor,
         )
-        self.out_channels = out_channels
-        self.lin = nn.Linear(slots * channels, out_channels)
+        self.out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
+        self.lin = nn.Linear(slots * channels, self.out_channels)
 
     def reset_parameters(self) -> None:
         self.write.reset_parameters()
@@ -133,7 +136,7 @@ class SlotAggregation(Aggregation):
         ptr: Tensor | None = None,
         dim_size: int | None = None,
         dim: int = -2,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
         *,
         plan: Plan | None = None,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
@@ -142,6 +145,7 @@ class SlotAggregation(Aggregation):
         attention of slots to elements. Where ``x`` has further axes it has all sets of their first place, then all of
         the next."""
         who = type(self).__name__
+        return_state = check_return_state(who, return_state)
         rows = self._rows(x, dim)
         x = rows.flatten(0, -2)
         check_features(self, self.channels, x)
@@ -162,13 +166,17 @@ class SlotAggregation(Aggregation):
         out = out.movedim(-2, dim).contiguous() if places else out
         return (out, memory.of_graphs(sets.spread)) if memory is not None else out
 
-    def _aggregated(self, x: Tensor, plan: Plan, return_state: bool) -> tuple[Tensor, SlotMemory | None]:
+    def _aggregated(
+        self, x: Tensor, plan: Plan, return_state: bool | Literal["slots"]
+    ) -> tuple[Tensor, SlotMemory | None]:
         """Write all sets and read their slots off; also return the memory if asked for."""
         state = self.write(x, plan)
         slots = self.update(state, gathered(self.write, "identity"))
         out = self.lin(slots.flatten(1))
         if not return_state:
             return out, None
+        if return_state == "slots":
+            return out, SlotMemory(state, slots)
         anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         return out, SlotMemory(state, slots, anchor, gathered(self.write, "weights", state, x, plan))
 
@@ -183,9 +191,8 @@ class SlotAggregation(Aggregation):
         return x.movedim(dim, -2)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
-        )
+        out = None if self.out_channels == self.write.channels else self.out_channels
+        return shown(self, SlotAggregation, self.channels, "heads", "anchored", out_channels=out)
 
 
 def _repeated(plan: Plan, times: int) -> Plan:

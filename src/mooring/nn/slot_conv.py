@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
-from mooring.nn.checks import check_features, check_nodes, check_share
+from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share
 from mooring.nn.lazy import UNKNOWN, lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
+from mooring.nn.shown import shown
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
@@ -74,6 +76,8 @@ class SlotConv(nn.Module):
             if module is not None and not isinstance(module, nn.Module):
                 raise TypeError(f"{who}: {name} is {checks.described(module)} but an nn.Module or None was expected.")
         self.channels = channels
+        self.act = act
+        self.norm = norm
         self.conv: Any = conv
         self.memory: Any = _memory(who, memory, channels, {"slots": slots, "heads": heads, **kwargs})
         self.dropout = nn.Dropout(dropout)
@@ -92,6 +96,16 @@ class SlotConv(nn.Module):
         # PyG's reset walks into containers: a local layer may be an nn.Sequential, which has none of its own.
         for module in (self.conv, self.memory, self.norm_local, self.norm_out, self.mlp):
             reset(module)
+
+    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        tracer = type(x.tracer).__module__ if isinstance(x, fx.Proxy) else ""
+        if tracer == "torch_geometric.nn.fx":
+            raise TypeError(
+                f"{type(self).__name__}: to_hetero would give one result per edge type, and no result per node type, "
+                "since this is no MessagePassing. Use HeteroConv({edge_type: SlotConv(...)}), or to_hetero without it "
+                "and a HeteroSlotVirtualNode."
+            )
+        return super().__call__(x, *args, **kwargs)
 
     def forward(
         self,
@@ -117,12 +131,17 @@ class SlotConv(nn.Module):
         """
         senders, x = x if isinstance(x, tuple) else (None, x)
         check_features(self, self.channels, x)
+        if memory_kwargs is not None and not isinstance(memory_kwargs, Mapping):
+            raise TypeError(
+                f"{type(self).__name__}: memory_kwargs is {checks.described(memory_kwargs)} but a dictionary of the "
+                "memory's arguments was expected, e.g. {'sources': mask}."
+            )
         options: dict[str, Any] = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory}
-        options["return_state"] = return_state or None
+        options["return_state"] = check_return_state(type(self).__name__, return_state) or None
         memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
         # The norms and the result depend on them too, in whichever way they were passed.
         ptr, plan, num_graphs = (memory_kwargs.get(name) for name in ("ptr", "plan", "num_graphs"))
-        return_state = memory_kwargs.get("return_state", False)
+        return_state = check_return_state(type(self).__name__, memory_kwargs.get("return_state", False))
         # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
@@ -148,7 +167,7 @@ class SlotConv(nn.Module):
         return (h, cast(SlotMemory, inside)) if return_state else h
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, conv={self.conv}, memory={self.memory})"
+        return shown(self, SlotConv, self.channels, "conv", "memory", dropout=self.dropout.p)
 
 
 def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str, Any]) -> nn.Module:
@@ -176,11 +195,13 @@ def _norm(who: str, norm: Any, channels: int) -> nn.Module:
         return nn.LayerNorm(channels)
     try:
         found = _resolved(norm, channels)
+        if not isinstance(found, nn.Module):
+            raise TypeError
         inspect.signature(found.forward).bind(None)  # of the nodes alone, unlike MessageNorm
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"{who}: norm is {norm!r} but None or the name of a normalisation of nodes was expected, e.g. 'layer_norm' "
-            "or 'batch_norm'."
+            f"{who}: norm is {checks.described(norm)} but None or the name of a normalisation of nodes was expected, "
+            "e.g. 'layer_norm' or 'batch_norm'."
         ) from error
     return found
 

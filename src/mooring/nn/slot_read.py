@@ -9,11 +9,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.addresses import Addresses
+from mooring.nn.addresses import Addresses, check_addresses
 from mooring.nn.checks import (
     check_address,
     check_build,
     check_features,
+    check_like_nodes,
     check_nodes,
     check_plan,
     check_positive,
@@ -23,6 +24,7 @@ from mooring.nn.checks import (
 from mooring.nn.fold import folds_values, is_plain
 from mooring.nn.part import hide
 from mooring.nn.sharded import gathered
+from mooring.nn.shown import shown
 from mooring.ops import Plan, checks
 from mooring.ops.plan import make_plan
 from mooring.ops.read import read_planned
@@ -61,9 +63,12 @@ class SlotRead(nn.Module):
         addresses: Addresses | None = None,
     ) -> None:
         super().__init__()
-        check_build(type(self).__name__, channels, slots, heads)
-        check_positive(type(self).__name__, "temperature", temperature)
-        out_channels = check_width_or_none(type(self).__name__, "out_channels", out_channels, channels)
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_positive(who, "temperature", temperature)
+        check_addresses(who, addresses, slots, heads, temperature)
+        self.out_channels = out_channels
+        out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
@@ -140,8 +145,7 @@ class SlotRead(nn.Module):
         check_nodes(who, x, batch=batch, targets=targets)
         check_address(who, address, x, None if self.addresses is None else self.addresses.address_channels)
         checks.check_rank(who, "memory", memory, "graphs slots channels")
-        checks.check_floating(who, memory=memory)
-        checks.check_device(who, x=x, memory=memory)
+        check_like_nodes(who, "memory", memory, x)
         check_width(who, "memory", memory, "channels", self.channels)
         if memory.size(1) != self.slots:
             raise ValueError(
@@ -199,4 +203,4 @@ class SlotRead(nn.Module):
         return ops.read_weights(*self.score_parts(x, memory, address), plan)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"
+        return shown(self, SlotRead, self.channels, "heads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, Literal, get_args
 
@@ -10,14 +11,20 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mooring import ops
+from mooring.named import suggest
 from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none
-from mooring.ops import SlotState, checks
-from mooring.ops.state import statistics_dtype
+from mooring.nn.shown import shown
+from mooring.ops import SlotState
+from mooring.ops.checks import check_flag
+from mooring.ops.state import check_state, statistics_dtype
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
 UpdateNorm = Literal["layer", "batch"]
 MASS_FEATURES, MASS_MAPS, UPDATE_NORMS = get_args(MassFeature), get_args(MassMap), get_args(UpdateNorm)
+
+# What is not an option of the update alone, or has another meaning in a module that contains one.
+OF_EVERY_PART = frozenset({"channels", "slots", "heads", "anchored", "hidden_channels"})
 
 # The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
 LOG_ODDS_FLOOR = -20.0
@@ -133,18 +140,13 @@ class SlotUpdate(nn.Module):
         super().__init__()
         who = type(self).__name__
         check_build(who, channels, slots, heads)
-        check_choice(who, "mass", mass, MASS_FEATURES)
-        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        anchor: dict[str, Any] = {"mass": mass, "split": split, "anchor_init": anchor_init, "mass_map": mass_map}
+        anchored, split = check_update(who, anchored=anchored, content_dropout=content_dropout, **anchor)
         check_choice(who, "norm", norm, UPDATE_NORMS)
-        check_finite(who, "anchor_init", anchor_init)
-        check_share(who, "content_dropout", content_dropout)
         hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
-        if content_dropout and not (anchored and split):
-            raise ValueError(
-                f"{who}: content_dropout={content_dropout} would hide all there is, since without "
-                f"{'an anchor' if not anchored else 'split channels'} there is no mass beside the content. Set it to 0."
-            )
         self.state_shape = (slots, heads, channels // heads)
+        self.hidden_channels = hidden_channels
+        self.mass_map = mass_map
         self.anchored = anchored
         self.mass = mass
         self.split = split
@@ -203,10 +205,7 @@ class SlotUpdate(nn.Module):
 
     def _check(self, state: SlotState) -> None:
         who = type(self).__name__
-        if not isinstance(state, SlotState):
-            raise TypeError(
-                f"{who}: state is {checks.described(state)} but a SlotState was expected. Pass what a write gives."
-            )
+        check_state(who, "state", state)
         if tuple(state.content.shape[1:]) != self.state_shape or state.log_mass.shape != state.content.shape[:-1]:
             raise ValueError(
                 f"{who}: content has shape {tuple(state.content.shape)} and log_mass {tuple(state.log_mass.shape)} but "
@@ -232,4 +231,38 @@ class SlotUpdate(nn.Module):
 
     def __repr__(self) -> str:
         slots, heads, dim = self.state_shape
-        return f"{type(self).__name__}({heads * dim}, slots={slots}, heads={heads}, anchored={self.anchored})"
+        return shown(self, SlotUpdate, heads * dim, "heads", "anchored", slots=slots, heads=heads)
+
+
+def idle_options(*, anchored: bool, split: bool) -> tuple[str, ...]:
+    """The options of an update that have no effect."""
+    if not anchored:
+        return "mass", "split", "anchor_init", "mass_map"
+    return () if split else ("mass", "mass_map")
+
+
+def check_update(who: str, *, anchored: Any, **options: Any) -> tuple[bool, bool]:
+    """Check the options of an anchor and its mass, for a module called ``who``; return ``anchored`` and ``split``."""
+    parameters = inspect.signature(SlotUpdate).parameters
+    defaults = {name: one.default for name, one in parameters.items() if name not in OF_EVERY_PART}
+    for name in options.keys() - defaults.keys():
+        hint = suggest(name, defaults, f"those of the update are {', '.join(defaults)}.")
+        raise TypeError(f"{who}: unknown argument {name!r}; {hint}")
+    options = {**defaults, **options}
+    anchored, split = check_flag(who, "anchored", anchored), check_flag(who, "split", options["split"])
+    check_choice(who, "mass", options["mass"], MASS_FEATURES)
+    check_choice(who, "mass_map", options["mass_map"], MASS_MAPS)
+    check_finite(who, "anchor_init", options["anchor_init"])
+    check_share(who, "content_dropout", options["content_dropout"])
+    lacking, remedy = ("split channels", "split=True") if anchored else ("an anchor", "anchored=True")
+    if options["content_dropout"] and not (anchored and split):
+        raise ValueError(
+            f"{who}: content_dropout={options['content_dropout']} would hide all there is, since without {lacking} "
+            "there is no mass beside the content. Set it to 0."
+        )
+    for name in idle_options(anchored=anchored, split=split):
+        if options[name] != defaults[name]:
+            raise ValueError(
+                f"{who}: {name}={options[name]!r} has no effect without {lacking}. Leave it out, or pass {remedy}."
+            )
+    return anchored, split

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,25 +15,24 @@ from mooring.nn.checks import (
     check_address,
     check_build,
     check_choice,
-    check_finite,
     check_input,
     check_positive,
+    check_return_state,
     check_share,
     check_width_or_none,
 )
-from mooring.nn.integrate import GlobalFiLM, Integration, ResidualAdd, SlotFiLM, as_integration, residual_gain
+from mooring.nn.integrate import IntegrationName, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
 from mooring.nn.sharded import gathered
+from mooring.nn.shown import shown
 from mooring.nn.slot_read import SlotRead
-from mooring.nn.slot_update import MASS_FEATURES, MASS_MAPS, UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm
+from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite
-from mooring.nn.spec import MemorySpec
+from mooring.nn.spec import MemorySpec, check_spec
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count, readable
-
-IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
+from mooring.ops.checks import check_flag, described, readable
 
 
 @lazy_channels("write.lin_value.weight")
@@ -118,23 +117,39 @@ class SlotVirtualNode(nn.Module):
         who = type(self).__name__
         check_build(who, channels, slots, heads)
         check_positive(who, "temperature", temperature)
-        check_choice(who, "mass", mass, MASS_FEATURES)
-        check_choice(who, "mass_map", mass_map, MASS_MAPS)
+        anchor: dict[str, Any] = {"mass": mass, "split": split, "anchor_init": anchor_init, "mass_map": mass_map}
+        anchored, split = check_update(who, anchored=anchored, content_dropout=content_dropout, **anchor)
         check_choice(who, "update_norm", update_norm, UPDATE_NORMS)
-        check_finite(who, "anchor_init", anchor_init)
-        check_share(who, "content_dropout", content_dropout)
         check_share(who, "dropout", dropout)
-        if address_channels is not None:
-            check_count(who, "address_channels", address_channels)
-        update_channels = check_width_or_none(who, "update_channels", update_channels, channels)
+        competition = check_flag(who, "competition", competition)
+        if merge is not None and not callable(merge):
+            raise TypeError(
+                f"{who}: merge is {described(merge)} but a function of a SlotState or None was expected, e.g. "
+                "mooring.ops.all_merge."
+            )
+        for name, width in (("address_channels", address_channels), ("update_channels", update_channels)):
+            check_width_or_none(who, name, width, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
-        self.dropout = dropout
-        self.merge = merge
+        self.temperature = temperature
         self.address_channels = address_channels
-        self.integrate: Any = _integration(who, integrate, channels, slots, hidden_channels, init_std)
+        self.mass = mass
+        self.split = split
+        self.integrate: Any = build_integration(who, integrate, channels, slots, hidden_channels, init_std)
+        hidden, std = default_options(integrate, channels)
+        self.hidden_channels = None if hidden_channels == hidden else hidden_channels
+        self.init_std = None if init_std == std else init_std
+        self.integration = integrate if isinstance(integrate, str) else None
+        self.update_channels = update_channels
+        self.anchor_init = anchor_init
+        self.mass_map = mass_map
+        self.update_norm = update_norm
+        self.content_dropout = content_dropout
+        self.dropout = dropout
+        self.competition = competition
+        self.merge = merge
         addresses = None
         if address_channels is not None:
             addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
@@ -146,11 +161,8 @@ class SlotVirtualNode(nn.Module):
             slots,
             heads,
             anchored=anchored,
-            mass=mass,
-            split=split,
             hidden_channels=update_channels,
-            anchor_init=anchor_init,
-            mass_map=mass_map,
+            **anchor,
             norm=update_norm,
             content_dropout=content_dropout,
         )
@@ -169,9 +181,12 @@ class SlotVirtualNode(nn.Module):
     def from_spec(cls, spec: MemorySpec, **changes: Any) -> SlotVirtualNode:
         """The module of a :class:`~mooring.nn.MemorySpec`, with some arguments changed or added.
 
+        Options of the spec that the others leave without effect are left out.
+
         >>> SlotVirtualNode.from_spec(MemorySpec(channels=16, slots=4), anchored=False)
         SlotVirtualNode(16, slots=4, heads=4, anchored=False)
         """
+        check_spec(cls.__name__, spec)
         return cls(**spec.arguments(**changes))
 
     def reset_parameters(self) -> None:
@@ -213,11 +228,12 @@ class SlotVirtualNode(nn.Module):
         who = type(self).__name__
         masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         shape = (self.slots, self.heads)
+        return_state = check_return_state(who, return_state)
         plan = check_input(
             self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, rows=shape, **masks
         )
         check_address(who, address, x, self.address_channels)
-        carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.channels))
+        carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.channels), x)
         # Carried slots and a merge over processes concern every graph, empty ones too.
         compact = plan.compact if carried is None and self.merge is None else plan
         writes = writers(sources, log_weight)
@@ -302,29 +318,5 @@ class SlotVirtualNode(nn.Module):
         return SlotMemory(state, slots, anchor, weights, read)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads}, anchored={self.anchored})"
-        )
-
-
-def _integration(
-    who: str,
-    integrate: IntegrationName | nn.Module,
-    channels: int,
-    slots: int,
-    hidden_channels: int | None,
-    init_std: float | None,
-) -> Integration:
-    if init_std is not None:
-        check_finite(who, "init_std", init_std, least=None if integrate == "residual" else 0.0)
-    if isinstance(integrate, nn.Module):
-        return as_integration(who, integrate)
-    check_choice(who, "integrate", integrate, get_args(IntegrationName), "a module")
-    if integrate == "residual":
-        return ResidualAdd(channels, init_scale=0.1 if init_std is None else init_std)
-    std = 1e-3 if init_std is None else init_std
-    if integrate == "global_film":
-        hidden = check_width_or_none(who, "hidden_channels", hidden_channels, channels)
-        return GlobalFiLM(channels, slots, hidden, init_std=std)
-    hidden = check_width_or_none(who, "hidden_channels", hidden_channels, max(channels // 4, 16))
-    return SlotFiLM(channels, hidden, linear=integrate == "linear_film", init_std=std)
+        always = "slots", "heads", "anchored"
+        return shown(self, SlotVirtualNode, self.channels, *always, integrate=self.integration or self.integrate)

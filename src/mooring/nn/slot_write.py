@@ -10,12 +10,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.addresses import Addresses
-from mooring.nn.checks import check_address, check_build, check_input, check_positive
+from mooring.nn.addresses import Addresses, check_addresses
+from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive
 from mooring.nn.fold import folds_keys, folds_values, is_plain
 from mooring.nn.part import add_log_weights, hide, writers
 from mooring.nn.sharded import gathered, is_sharded
+from mooring.nn.shown import shown
 from mooring.ops import SlotState
+from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan
 from mooring.ops.write import write_planned
 
@@ -65,8 +67,11 @@ class SlotWrite(nn.Module):
         competition: bool = False,
     ) -> None:
         super().__init__()
-        check_build(type(self).__name__, channels, slots, heads)
-        check_positive(type(self).__name__, "temperature", temperature)
+        who = type(self).__name__
+        check_build(who, channels, slots, heads)
+        check_positive(who, "temperature", temperature)
+        check_addresses(who, addresses, slots, heads, temperature)
+        competition = check_flag(who, "competition", competition)
         self.channels = channels
         self.heads = heads
         self.temperature = temperature
@@ -113,6 +118,8 @@ class SlotWrite(nn.Module):
         """
         if not isinstance(batch, Plan):
             batch = self._check(x, batch, address, sources, log_weight, num_graphs, ptr, plan)
+            if slots is not None:
+                self._check_slots(slots, x, batch.num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
         query, key = self.score_parts(x, None if address is None else hide(address, writes), slots)
@@ -144,6 +151,17 @@ class SlotWrite(nn.Module):
         masks: dict[str, Any] = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
         check_address(type(self).__name__, address, x, self.address_channels)
         return check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
+
+    def _check_slots(self, slots: Tensor, x: Tensor, num_graphs: int) -> None:
+        who, shape = type(self).__name__, (self.slots, self.channels)
+        check_like_nodes(who, "slots", slots, x)
+        # A traced graph does not know the number of graphs.
+        graphs = slots.shape[:-2] if torch.compiler.is_compiling() else (num_graphs,) * (slots.dim() > 2)
+        if slots.dim() not in (2, 3) or tuple(slots.shape) != (*graphs, *shape):
+            raise ValueError(
+                f"{who}: slots has shape {tuple(slots.shape)} but [graphs, slots, channels] = "
+                f"{[num_graphs, *shape]} was expected. Pass the slots of the same batch."
+            )
 
     def _folds_keys(self) -> bool:
         """Whether the key projection is folded into the queries."""
@@ -201,4 +219,4 @@ class SlotWrite(nn.Module):
         return ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null, alone=alone)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, slots={self.slots}, heads={self.heads})"
+        return shown(self, SlotWrite, self.channels, "heads", competition=self.null_logit is not None)

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, get_args
 
-from mooring.nn.slot_update import MassFeature, MassMap, UpdateNorm
+from mooring.nn.checks import check_choice, check_finite, check_positive, check_share, check_width_or_none
+from mooring.nn.integrate import IntegrationName, default_options
+from mooring.nn.slot_update import (
+    MASS_FEATURES,
+    MASS_MAPS,
+    UPDATE_NORMS,
+    MassFeature,
+    MassMap,
+    UpdateNorm,
+    idle_options,
+)
+from mooring.ops.checks import check_count, check_flag, described
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class MemoryOptions:
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
     split: bool = True
-    integrate: Literal["film", "linear_film", "residual", "global_film"] = "film"
+    integrate: IntegrationName = "film"
     anchor_init: float = 0.0
     hidden_channels: int | None = None
     update_channels: int | None = None
@@ -66,8 +77,41 @@ class MemorySpec(MemoryOptions):
         """The hidden width of a module's own MLPs."""
         return self.channels if self.hidden_channels is None else self.hidden_channels
 
+    def __post_init__(self) -> None:
+        """Check every option here, since a module does not look at those that it has no place for."""
+        who = type(self).__name__
+        for name in ("slots", "heads"):
+            check_count(who, name, getattr(self, name))
+        for name in ("hidden_channels", "update_channels", "address_channels"):
+            check_width_or_none(who, name, getattr(self, name), 1)
+        for name in ("split", "competition"):
+            check_flag(who, name, getattr(self, name))
+        for name in ("init_std", "anchor_init"):
+            check_finite(who, name, getattr(self, name))
+        for name in ("dropout", "content_dropout"):
+            check_share(who, name, getattr(self, name))
+        check_positive(who, "temperature", self.temperature)
+        words = {"mass": MASS_FEATURES, "mass_map": MASS_MAPS, "update_norm": UPDATE_NORMS}
+        for name, options in {**words, "integrate": get_args(IntegrationName)}.items():
+            check_choice(who, name, getattr(self, name), options)
+
     def arguments(self, **changes: Any) -> dict[str, Any]:
-        """The arguments of :class:`~mooring.nn.SlotVirtualNode`, some of them changed or added."""
+        """The arguments of :class:`~mooring.nn.SlotVirtualNode`, some of them changed or added.
+
+        Options of the spec that have no effect beside the others are left out: the module would refuse them.
+        """
         given = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
-        hidden = given["hidden_channels"]
-        return {**given, "hidden_channels": given["channels"] if hidden is None else hidden}
+        idle = set(idle_options(anchored=given.get("anchored", True), split=given["split"]))
+        hidden, std = default_options(given["integrate"], given["channels"])
+        idle |= {name for name, default in (("hidden_channels", hidden), ("init_std", std)) if default is None}
+        if given["hidden_channels"] is None and hidden is not None:
+            given["hidden_channels"] = given["channels"]
+        return {name: value for name, value in given.items() if name in changes or name not in idle}
+
+
+def check_spec(who: str, spec: Any) -> None:
+    if not isinstance(spec, MemorySpec):
+        width = spec if type(spec) is int else 64
+        raise TypeError(
+            f"{who}: spec is {described(spec)} but a MemorySpec was expected. Pass MemorySpec(channels={width})."
+        )

@@ -9,12 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.checks import check_choice, check_finite, check_input
+from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, refuse_memory
 from mooring.nn.part import hide, readers, writers
+from mooring.nn.shown import shown
 from mooring.ops import Plan, SlotState
-from mooring.ops.checks import check_count
+from mooring.ops.checks import check_count, check_flag
 
 Pool = Literal["mean", "sum", "log_sum", "max"]
 POOLS = get_args(Pool)
@@ -62,6 +63,7 @@ class VirtualNode(nn.Module):
         check_count(who, "copies", copies)
         check_choice(who, "pool", pool, POOLS)
         check_finite(who, "scale", scale)
+        joint = check_flag(who, "joint", joint)
         self.channels = channels
         self.pool = pool
         self.copies = copies
@@ -99,11 +101,12 @@ class VirtualNode(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``, and no
         layer goes on from the ``memory`` of another."""
         refuse_memory(type(self).__name__, memory)
+        return_state = check_return_state(type(self).__name__, return_state)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         compact = plan.compact
@@ -129,7 +132,7 @@ class VirtualNode(nn.Module):
         return (out, SlotMemory(mean, state).of_graphs(plan.spread)) if return_state else out
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, pool={self.pool!r}, copies={self.copies})"
+        return shown(self, VirtualNode, self.channels, "pool", "copies")
 
 
 def pooled_mean(

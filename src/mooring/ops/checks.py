@@ -15,7 +15,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from mooring.ops.switch import Switch
 
 # What holds the nodes where it is not called x.
-HOLDER = {"write": "key", "read": "query", "compete": "key", "plan": "the plan"}
+HOLDER = {
+    **dict.fromkeys(("write", "write_weights", "compete"), "key"),
+    **dict.fromkeys(("read", "read_weights"), "query"),
+    "plan": "the plan",
+}
 
 
 # Reads numbers back from the device, so that a CUDA graph cannot hold it.
@@ -57,7 +61,7 @@ class checks(Switch):
     value = True
 
     def __init__(self, on: bool) -> None:
-        super().__init__(on)
+        super().__init__(check_flag("checks", "on", on))
 
 
 def checks_values() -> bool:
@@ -77,11 +81,28 @@ def _has_no_data(tensor: Tensor) -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
+def refuse_jit_trace(who: str) -> None:
+    """``torch.jit.trace`` would record the sizes of one batch as constants."""
+    if not torch.compiler.is_compiling() and torch._C._is_tracing():
+        raise NotImplementedError(
+            f"{who}: torch.jit.trace is not supported, since it would keep the sizes of one batch for all. Use "
+            "torch.export.export, or torch.onnx.export with dynamo=True."
+        )
+
+
 def check_tensor(who: str, name: str, tensor: Any) -> None:
     if isinstance(tensor, Tensor):
         return
     hint = f"Pass {name}." if tensor is None else f"Convert it first, e.g. torch.as_tensor({name})."
     raise TypeError(f"{who}: {name} is {described(tensor)} but a tensor was expected. {hint}")
+
+
+def check_flag(who: str, name: str, value: Any) -> bool:
+    """True or False, Python's or numpy's, as a ``bool``. A string is refused: ``"False"`` counts as true."""
+    kind = type(value)
+    if kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")):
+        return bool(value)
+    raise TypeError(f"{who}: {name} is {described(value)} but True or False was expected. Pass a bool.")
 
 
 def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
@@ -190,14 +211,17 @@ def check_log_weight(
         return None
     check_tensor(who, "log_weight", log_weight)
     check_floating(who, log_weight=log_weight)
-    if rows is None or log_weight.dim() != 3:
+    if rows is None or log_weight.dim() == 1:
         check_node_vector(who, "log_weight", log_weight, num_nodes)
-    elif log_weight.size(0) != num_nodes or any(
-        have not in (1, want) for have, want in zip(log_weight.shape[1:], rows, strict=True)
+    elif (
+        log_weight.dim() != 3
+        or log_weight.size(0) != num_nodes
+        or any(have not in (1, want) for have, want in zip(log_weight.shape[1:], rows, strict=True))
     ):
         raise ValueError(
             f"{who}: log_weight has shape {tuple(log_weight.shape)} but [nodes] or [nodes, slots, heads] = "
-            f"{[num_nodes, *rows]} was expected; 1 in place of slots or heads is shared by all."
+            f"{[num_nodes, *rows]} was expected; 1 in place of slots or heads is shared by all. Add or drop an axis, "
+            "e.g. log_weight.unsqueeze(-1)."
         )
     if values and checks_values() and not _has_no_data(log_weight):
         wrong = log_weight.isnan() | log_weight.isposinf()

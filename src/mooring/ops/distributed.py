@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from mooring.ops.state import SlotState
+from mooring.ops.state import SlotState, check_state
 
 
 class _SumOverRanks(torch.autograd.Function):
@@ -46,6 +46,7 @@ def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotS
         state: every rank with the same graphs, slots, heads and width.
         group: the process group; the default one if None.
     """
+    check_state("all_merge", "state", state)
     dtype = state.content.dtype
     # The gradients of a rank's content and mass nearly cancel in its scores, so neither may be rounded on the way; the
     # state is small next to the nodes.

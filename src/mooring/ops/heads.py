@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mooring.ops.checks import check_flag
 from mooring.ops.derivatives import blank_gradients, only_needed, or_nothing
 from mooring.ops.state import full_precision, in_forward_mode
 
@@ -29,6 +30,7 @@ def map_heads(
     >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
     [4.0, 4.0, 4.0, 4.0, 4.0]
     """
+    transposed = check_flag("map_heads", "transposed", transposed)
     weight = weight.to(x.dtype)
     with full_precision(x.device):
         opaque = torch.compiler.is_compiling() and not torch.compiler.is_exporting()

@@ -198,6 +198,12 @@ def plan(
     [0, 0, 2]
     """
     where = None if device is None else torch.device(device)
+    for name, tensor in (("batch", batch.batch if isinstance(batch, Plan) else batch), ("ptr", ptr)):
+        if where is None or not isinstance(tensor, Tensor):
+            continue
+        if where.type != tensor.device.type or where.index not in (None, tensor.device.index):
+            raise ValueError(f"plan: device is {where} but {name} is on {tensor.device}. Leave device out.")
+        where = tensor.device
     return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes", device=where)
 
 
@@ -214,6 +220,7 @@ def make_plan(
     device: torch.device | None = None,
 ) -> Plan:
     """:func:`plan` for a caller that names the batch ``name`` and the nodes ``of`` to its user."""
+    checks.refuse_jit_trace(who)
     if num_nodes is not None and not torch.compiler.is_compiling():
         num_nodes = checks.check_count(who, of, num_nodes, least=0)
     if isinstance(batch, Plan):

@@ -52,8 +52,11 @@ def read(
     >>> read(torch.zeros(1, 1, 2), torch.ones(2, 1, 2), value).item()
     2.0
     """
-    shared = key.unsqueeze(0) if isinstance(key, Tensor) and key.dim() == 3 else key
+    checks.check_tensor("read", "key", key)
+    shared = key.unsqueeze(0) if key.dim() == 3 else key
     plan = _check(query, shared, value, index, where)
+    sum_heads = checks.check_flag("read", "sum_heads", sum_heads)
+    residual = checks.check_flag("read", "residual", residual)
     if residual and not (sum_heads and query.size(1) == 1 and query.size(2) == value.size(-1)):
         raise ValueError(
             f"read: residual needs sum_heads=True and one query of width {value.size(-1)} per node, but "
@@ -93,6 +96,7 @@ def read_weights(
 
     Cost: one of the two products of :func:`read`, and room for ``nodes * slots * heads`` numbers.
     """
+    _check_weights(query, key, index)
     if key.dim() == 4 and not torch.compiler.is_compiling() and key.size(0) == 1:
         key = key[0]  # shared by all graphs, as in `read`
     if key.dim() == 4:
@@ -113,20 +117,47 @@ def read_weights(
     return weights.view_as(scores).transpose(1, 2)
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None, where: Tensor | None) -> Plan:
-    """Check the arguments of a read and return the plan of the batch."""
-    checks.check_rank("read", "query", query, "nodes heads dim")
-    checks.check_rank("read", "key", key, "graphs slots heads dim")
-    checks.check_memory("read", "key", key)
-    checks.check_rank("read", "value", value, "graphs slots heads vdim")
-    checks.check_floating("read", query=query, key=key, value=value)
+def _check_weights(query: Tensor, key: Tensor, index: Tensor | Plan | None) -> None:
+    checks.check_tensor("read_weights", "key", key)
+    _check_scores("read_weights", query, key, "slots heads dim" if key.dim() == 3 else "graphs slots heads dim")
+    if query.size(1) not in (1, key.size(-2)):
+        raise ValueError(
+            f"read_weights: query has {query.size(1)} heads but key has {key.size(-2)}. Pass as many, or one that all "
+            "share."
+        )
     ids = index.batch if isinstance(index, Plan) else index
-    checks.check_device("read", query=query, key=key, value=value, index=ids, where=where)
-    checks.check_mask("read", "where", where, query.size(0))
+    checks.check_device("read_weights", query=query, index=ids)
+    # A traced graph may not know its number of graphs, and then must not compare it.
+    if ids is None or torch.compiler.is_compiling():
+        return
+    if key.dim() == 3 or key.size(0) == 1:  # shared by all graphs
+        checks.check_ids("read_weights", "index", ids, query.size(0))
+    else:
+        nodes, graphs, names = query.size(0), key.size(0), {"name": "index", "of": "query", "count_name": "key.size(0)"}
+        make_plan("read_weights", index, None, nodes, graphs, device=query.device, **names)
+
+
+def _check_scores(who: str, query: Tensor, key: Tensor, axes: str) -> None:
+    """Query and key of one width; ``axes`` are those of the key."""
+    checks.check_rank(who, "query", query, "nodes heads dim")
+    checks.check_rank(who, "key", key, axes)
+    checks.check_memory(who, "key", key)
+    checks.check_floating(who, query=query, key=key)
+    checks.check_device(who, query=query, key=key)
     if key.size(-1) != query.size(-1):
         raise ValueError(
-            f"read: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
+            f"{who}: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
         )
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None, where: Tensor | None) -> Plan:
+    """Check the arguments of a read and return the plan of the batch."""
+    _check_scores("read", query, key, "graphs slots heads dim")
+    checks.check_rank("read", "value", value, "graphs slots heads vdim")
+    checks.check_floating("read", value=value)
+    ids = index.batch if isinstance(index, Plan) else index
+    checks.check_device("read", query=query, value=value, index=ids, where=where)
+    checks.check_mask("read", "where", where, query.size(0))
     # A traced graph may not know its number of graphs, and then must not compare it.
     other_graphs = not torch.compiler.is_compiling() and key.size(0) not in (1, value.size(0))
     if key.shape[1:3] != value.shape[1:3] or other_graphs:

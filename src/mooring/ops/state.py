@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
+
+from mooring.ops import checks
 
 _NOTHING = nullcontext()
 
@@ -64,6 +66,27 @@ class SlotState(NamedTuple):
         return self.log_mass.exp().unsqueeze(-1) * self.content
 
 
+def _check_tensors(who: str, **tensors: Any) -> None:
+    """Floating, and on one device."""
+    for name, tensor in tensors.items():
+        checks.check_tensor(who, name, tensor)
+    checks.check_floating(who, **tensors)
+    checks.check_device(who, **tensors)
+
+
+def check_state(who: str, name: str, state: Any, hint: str = "Pass what a write returns.") -> None:
+    """A state of floating tensors on one device."""
+    if not isinstance(state, SlotState):
+        raise TypeError(f"{who}: {name} is {checks.described(state)} but a SlotState was expected. {hint}")
+    _check_tensors(who, **{f"{name}.content": state.content, f"{name}.log_mass": state.log_mass})
+    if state.log_mass.dim() != state.content.dim() - 1:
+        raise ValueError(
+            f"{who}: {name}.content has shape {tuple(state.content.shape)} and {name}.log_mass "
+            f"{tuple(state.log_mass.shape)} but [graphs, slots, heads, dim] and [graphs, slots, heads] were expected. "
+            f"{hint}"
+        )
+
+
 def merge(*states: SlotState) -> SlotState:
     r"""States of disjoint node sets -> the state of their union, exactly.
 
@@ -83,6 +106,9 @@ def merge(*states: SlotState) -> SlotState:
     """
     if not states:
         raise ValueError("merge: got no states. Pass at least one SlotState.")
+    for place, state in enumerate(states):
+        check_state("merge", f"states[{place}]", state, "Pass what writes return, as in merge(one, other).")
+    checks.check_device("merge", **{f"states[{place}].content": state.content for place, state in enumerate(states)})
     # A traced graph may not know the number of graphs, and cannot compare it.
     if not torch.compiler.is_compiling() and len({(state.content.shape, state.log_mass.shape) for state in states}) > 1:
         listed = ", ".join(str(tuple(state.content.shape)) for state in states)
@@ -109,6 +135,7 @@ def anchor_weight(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) 
 
     Paper: ``prop:mass``. An empty set gives exactly one.
     """
+    check_anchor("anchor_weight", state, anchor_logit)
     return torch.sigmoid(anchor_logit - state.log_mass)
 
 
@@ -128,11 +155,13 @@ def anchored(
     >>> round(anchored(state, torch.zeros(1, 1), torch.zeros(1, 1, 1)).item(), 6)  # three nodes and one anchor
     0.75
     """
-    own = tuple(state.content.shape[1:])
-    if tuple(anchor_logit.shape) != own[:-1] or tuple(anchor_value.shape) != own:
+    check_state("anchored", "state", state)
+    _check_tensors("anchored", state=state.content, anchor_logit=anchor_logit, anchor_value=anchor_value)
+    shape = tuple(state.content.shape[1:])
+    if tuple(anchor_logit.shape) != shape[:-1] or tuple(anchor_value.shape) != shape:
         raise ValueError(
             f"anchored: anchor_logit has shape {tuple(anchor_logit.shape)} and anchor_value "
-            f"{tuple(anchor_value.shape)} but the state has (slots, heads, dim) = {own}. "
+            f"{tuple(anchor_value.shape)} but the state has (slots, heads, dim) = {shape}. "
             "Give every slot and head an anchor of its own."
         )
     odds = (state.log_mass - anchor_logit).unsqueeze(-1)
@@ -140,11 +169,24 @@ def anchored(
     return torch.sigmoid(-odds) * anchor_value + torch.sigmoid(odds) * state.content
 
 
+def check_anchor(who: str, state: SlotState, anchor_logit: Tensor) -> None:
+    """A state, and one logit for each of its slots and heads."""
+    check_state(who, "state", state)
+    _check_tensors(who, state=state.content, anchor_logit=anchor_logit)
+    shape = tuple(state.log_mass.shape[1:])
+    if tuple(anchor_logit.shape) != shape:
+        raise ValueError(
+            f"{who}: anchor_logit has shape {tuple(anchor_logit.shape)} but the state has (slots, heads) = {shape}. "
+            "Give every slot and head an anchor of its own."
+        )
+
+
 def log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
     r"""The paper's mass feature :math:`\log(1-\alpha_0) - \log\alpha_0 = \log Z - s_0`; ``-inf`` for an empty set.
 
     Paper: ``app:protocol``. Computed as the difference on the right: the one on the left cancels in float32.
     """
+    check_anchor("log_odds", state, anchor_logit)
     return state.log_mass - anchor_logit
 
 
@@ -154,5 +196,6 @@ def softplus_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) 
 
     With node logits equal to the anchor's this is ``log(1 + count)``; for large masses it meets :func:`log_odds`.
     """
+    check_anchor("softplus_odds", state, anchor_logit)
     # softplus(-inf) has a NaN gradient (0 * inf). Far below any mass that counts, a bound has none.
-    return torch.nn.functional.softplus(log_odds(state, anchor_logit).clamp(min=-1e4), threshold=80.0)
+    return torch.nn.functional.softplus((state.log_mass - anchor_logit).clamp(min=-1e4), threshold=80.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
 from mooring.ops.scores import slot_scores
-from mooring.ops.state import SlotState, full_precision, nothing_as_zero, statistics_dtype, weightless
+from mooring.ops.state import SlotState, check_state, full_precision, nothing_as_zero, statistics_dtype, weightless
 
 
 def write(
@@ -114,7 +114,8 @@ def write_weights(
         alone: whether the state holds these nodes and nothing else. If others were merged into it, the sum is the share
             of these.
     """
-    bias = None if log_weight is None else log_weight.reshape(key.size(0), *(log_weight.shape[1:] or (1, 1)))
+    bias = _check_weights(state, query, key, index, log_weight)
+    alone = checks.check_flag("write_weights", "alone", alone)
     key = _without(key, bias)
     if null_logit is not None:
         bias = _plus(bias, compete(query, key, index, null_logit=null_logit))
@@ -177,11 +178,9 @@ def compete(
     >>> (torch.einsum("mhd,nhd->nmh", query, key) + weight).exp().sum(dim=1).allclose(torch.ones(5, 1))
     True
     """
-    checks.check_tensor("compete", "query", query)
-    checks.check_rank("compete", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
-    checks.check_memory("compete", "query", query)
-    checks.check_rank("compete", "key", key, "nodes heads dim")
+    _check_scores("compete", query, key)
     check_null_logit("compete", null_logit, query.size(-2))
+    checks.check_device("compete", key=key, null_logit=null_logit)
     # The last graphs may be empty, which only queries of their own can tell.
     graphs = query.size(0) if query.dim() == 4 and not isinstance(index, Plan) else None
     plan = make_plan(
@@ -198,12 +197,21 @@ def compete_planned(query: Tensor, key: Tensor, plan: Plan, null_logit: Tensor |
 
 
 def check_null_logit(who: str, null_logit: Tensor | None, heads: int) -> None:
-    """One score for each head: anything else would be spread over nodes or slots."""
-    if null_logit is not None and tuple(null_logit.shape) != (heads,):
+    """One score for each head: anything else would be spread over nodes or slots.
+
+    A learned score that is NaN is let through: training has diverged then, which shows in the loss.
+    """
+    if null_logit is None:
+        return
+    checks.check_floating(who, null_logit=null_logit)
+    if tuple(null_logit.shape) != (heads,):
         raise ValueError(
             f"{who}: null_logit has shape {tuple(null_logit.shape)} but one score for each of {heads} heads was "
             "expected."
         )
+    constant = not null_logit.requires_grad
+    if constant and checks.checks_values() and checks.readable(null_logit) and bool(null_logit.isnan().any()):
+        raise ValueError(f"{who}: null_logit is NaN in some head. Pass a score, or -inf for no null slot there.")
 
 
 def _without(key: Tensor, bias: Tensor | None, gone: Tensor | None = None) -> Tensor:
@@ -217,6 +225,49 @@ def _plus(bias: Tensor | None, share: Tensor) -> Tensor:
     return share if bias is None else bias.to(share.dtype) + share
 
 
+def _check_scores(who: str, query: Tensor, key: Tensor) -> None:
+    checks.check_tensor(who, "query", query)
+    checks.check_rank(who, "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
+    checks.check_memory(who, "query", query)
+    checks.check_rank(who, "key", key, "nodes heads dim")
+    checks.check_floating(who, query=query, key=key)
+    checks.check_device(who, key=key, query=query)
+    if key.size(-1) != query.size(-1):
+        raise ValueError(
+            f"{who}: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
+        )
+    _check_heads(who, "key", key, query)
+
+
+def _check_heads(who: str, name: str, tensor: Tensor, query: Tensor) -> None:
+    if tensor.size(1) not in (1, query.size(-2)):
+        raise ValueError(
+            f"{who}: {name} has {tensor.size(1)} heads but query has {query.size(-2)}. "
+            "Pass as many, or one that all share."
+        )
+
+
+def _check_weights(
+    state: SlotState, query: Tensor, key: Tensor, index: Tensor | Plan | None, log_weight: Tensor | None
+) -> Tensor | None:
+    """The weights as ``[nodes, slots or 1, heads or 1]``."""
+    who = "write_weights"
+    _check_scores(who, query, key)
+    check_state(who, "state", state)
+    if state.log_mass.shape[1:] != query.shape[-3:-1]:
+        raise ValueError(
+            f"{who}: state has (slots, heads) = {tuple(state.log_mass.shape[1:])} but query has "
+            f"{tuple(query.shape[-3:-1])}. Pass the state that this query wrote."
+        )
+    ids = index.batch if isinstance(index, Plan) else index
+    checks.check_device(who, key=key, state=state.content, index=ids, log_weight=log_weight)
+    # A traced graph does not know the number of graphs.
+    if ids is not None and not torch.compiler.is_compiling():
+        nodes, graphs, names = key.size(0), state.log_mass.size(0), {"name": "index", "of": "key"}
+        make_plan(who, index, None, nodes, graphs, device=key.device, count_name="state.log_mass.size(0)", **names)
+    return checks.check_log_weight(who, log_weight, key.size(0), (query.size(-3), query.size(-2)), values=False)
+
+
 def _check(
     query: Tensor,
     key: Tensor,
@@ -228,31 +279,19 @@ def _check(
     null_logit: Tensor | None,
 ) -> Plan:
     """Check the arguments of a write and return the plan of the batch."""
-    checks.check_tensor("write", "query", query)
-    checks.check_rank("write", "query", query, "graphs slots heads dim" if query.dim() == 4 else "slots heads dim")
-    checks.check_memory("write", "query", query)
-    checks.check_rank("write", "key", key, "nodes heads dim")
+    _check_scores("write", query, key)
     checks.check_rank("write", "value", value, "nodes heads vdim")
-    checks.check_floating("write", query=query, key=key, value=value)
+    checks.check_floating("write", value=value)
     ids = index.batch if isinstance(index, Plan) else index
     others = {"index": ids, "log_weight": log_weight, "where": where, "null_logit": null_logit}
-    checks.check_device("write", key=key, query=query, value=value, **others)
-    if key.size(-1) != query.size(-1):
-        raise ValueError(
-            f"write: key has width {key.size(-1)} but query has {query.size(-1)}. Project both to one width."
-        )
+    checks.check_device("write", key=key, value=value, **others)
     if statistics_dtype(value.dtype) != statistics_dtype(key.dtype):
         raise TypeError(
             f"write: value has dtype {checks.short(value.dtype)} but key has {checks.short(key.dtype)}. "
             "Convert one of them, e.g. value.to(key.dtype)."
         )
     checks.check_rows("write", "value", value, key.size(0), "key")
-    for name, tensor in (("key", key), ("value", value)):
-        if tensor.size(1) not in (1, query.size(-2)):
-            raise ValueError(
-                f"write: {name} has {tensor.size(1)} heads but query has {query.size(-2)}. "
-                "Pass as many, or one that all share."
-            )
+    _check_heads("write", "value", value, query)
     plan = make_plan(
         "write", index, num_nodes=key.size(0), num_graphs=num_graphs, name="index", of="key", device=key.device
     )

@@ -14,6 +14,7 @@ from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
 from mooring.nn.checks import check_share
 from mooring.nn.slot_update import LOG_ODDS_FLOOR
 from mooring.ops import Plan, SlotState
+from mooring.ops.checks import check_flag
 from mooring.zoo.base import SlotRival, update_options, write_options
 from mooring.zoo.registry import register
 
@@ -71,10 +72,10 @@ class SharedAnchorUpdate(SlotUpdate):
     """The anchored update with a single logit and a single value."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        anchor: dict[str, Any] = {"mass": spec.mass, "split": spec.split, "anchor_init": spec.anchor_init}
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **anchor, **update_options(spec))
+        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec))
         self.shape = (spec.slots, spec.heads)
-        self.anchored = True
+        self.mass, self.split, self.anchor_init = spec.mass, spec.split, spec.anchor_init
+        self.anchored, self.mass_map = True, spec.mass_map
         self.content_dropout = spec.content_dropout
         self.logit = nn.Parameter(torch.tensor(float(spec.anchor_init)))
         self.value = nn.Parameter(torch.randn(spec.channels // spec.heads))
@@ -129,7 +130,7 @@ class TokenWrite(SlotWrite):
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None, *, tokens: int, silent: bool) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, addresses=addresses, **write_options(spec))
-        self.silent = silent
+        self.silent = check_flag(type(self).__name__, "silent", silent)
         self.token = nn.Parameter(torch.randn(tokens, spec.channels))
         self.token_address: nn.Parameter | None = None
         if addresses is not None:
@@ -173,6 +174,7 @@ class RegisterVirtualNode(SlotRival):
 
     def __init__(self, spec: MemorySpec, *, tokens: int, silent: bool = False) -> None:
         super().__init__(spec)
+        silent = check_flag(type(self).__name__, "silent", silent)
         self.write = TokenWrite(spec, self.write.addresses, tokens=tokens, silent=silent)
 
 

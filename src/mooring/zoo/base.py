@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
-from mooring.nn.checks import check_address, check_build, check_input
+from mooring.nn.checks import check_address, check_build, check_input, check_return_state
 from mooring.nn.memory import refuse_memory
 from mooring.nn.part import hide, readers, writers
+from mooring.nn.spec import check_spec
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
+from mooring.ops.checks import check_flag
 from mooring.ops.state import statistics_dtype
 
 # How far a multiplicity may be from a whole number, as a share of it; float32 logarithms are exact to about 1e-6.
@@ -103,10 +105,12 @@ class GlobalModule(nn.Module, ABC):
 
     def __init__(self, spec: MemorySpec, *, address: bool = False) -> None:
         super().__init__()
-        check_build(type(self).__name__, spec.channels, spec.slots, spec.heads)
+        who = type(self).__name__
+        check_spec(who, spec)
+        check_build(who, spec.channels, spec.slots, spec.heads)
         self.channels = spec.channels
-        self.uses_address = address
-        self.address_channels = spec.address_channels if address else None
+        self.uses_address = check_flag(who, "address", address)
+        self.address_channels = spec.address_channels if self.uses_address else None
 
     @abstractmethod
     def gather(self, writers: Rows) -> Any:
@@ -137,11 +141,12 @@ class GlobalModule(nn.Module, ABC):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
     ) -> Tensor | tuple[Tensor, SlotMemory | None]:
         """As :class:`~mooring.nn.SlotVirtualNode`, without a ``memory`` of the layer before; the ``state`` of the
         memory that is returned is the mean and log count."""
         refuse_memory(type(self).__name__, memory)
+        return_state = check_return_state(type(self).__name__, return_state)
         given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.uses_address:
@@ -190,6 +195,7 @@ class SlotRival(SlotVirtualNode):
     ignores: ClassVar[frozenset[str]] = frozenset({"mass", "split", "anchor_init", "mass_map"})
 
     def __init__(self, spec: MemorySpec, **changes: Any) -> None:
+        check_spec(type(self).__name__, spec)
         super().__init__(**spec.arguments(**{"anchored": False, **changes}))
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from torch import nn
 
@@ -82,5 +82,5 @@ def moored(spec: MemorySpec) -> nn.Module:
     # Masses are soft counts here: with a linear map, log(1 + mass) stays right beyond the counts it was trained on.
     integrate = "linear_film" if spec.integrate == "film" else spec.integrate
     # The unit of a soft count is one node, and its logarithm zero, however many nodes there are.
-    counts: dict[str, Any] = {"mass": "softplus", "mass_map": "linear", "anchor_init": 0.0}
-    return SlotVirtualNode.from_spec(spec, competition=True, integrate=integrate, **counts)
+    spec = replace(spec, mass="softplus", mass_map="linear", anchor_init=0.0)
+    return SlotVirtualNode.from_spec(spec, competition=True, integrate=integrate)

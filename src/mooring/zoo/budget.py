@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from mooring.nn import MemorySpec
+from mooring.nn.checks import check_return_state
 from mooring.nn.part import hide, readers, writers
 from mooring.zoo.registry import build
 
@@ -55,10 +56,11 @@ class WithNodeMLP(nn.Module):
         batch: Tensor | None = None,
         *,
         targets: Tensor | None = None,
-        return_state: bool = False,
+        return_state: bool | Literal["slots"] = False,
         **options: Any,
     ) -> Any:
         """As in the module itself."""
+        return_state = check_return_state(type(self).__name__, return_state)
         out = self.module(x, batch, targets=targets, return_state=return_state, **options)
         out, memory = out if return_state else (out, None)
         # Those that the module left unread, which it tells from what it was given itself.

@@ -21,6 +21,8 @@ from torch import nn
 
 from mooring.named import import_object, suggest
 from mooring.nn import MemorySpec
+from mooring.nn.spec import check_spec
+from mooring.ops.checks import described
 
 Builder = Callable[[MemorySpec], nn.Module | None]
 Built = TypeVar("Built", bound=Builder)
@@ -97,6 +99,11 @@ def entry(name: str) -> Entry:
     >>> entry("mooring.nn:VirtualNode").build(MemorySpec(channels=16))
     VirtualNode(16, pool='mean', copies=1)
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"zoo: name is {described(name)} but the name of a module was expected. Pass one of zoo.names(), or "
+            "package.module:Name."
+        )
     if ":" in name:
         return own_entry(name)
     if name not in names():
@@ -172,4 +179,6 @@ def build(name: str, spec: MemorySpec) -> nn.Module | None:
     >>> build("anchored", MemorySpec(channels=16, slots=4))
     SlotVirtualNode(16, slots=4, heads=4, anchored=True)
     """
-    return entry(name).build(spec)
+    found = entry(name)
+    check_spec("zoo", spec)
+    return found.build(spec)

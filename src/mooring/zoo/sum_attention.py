@@ -14,6 +14,7 @@ from mooring.nn import Addresses, MemorySpec, SlotUpdate, SlotWrite
 from mooring.nn.checks import check_plan
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
+from mooring.ops.checks import check_flag
 from mooring.zoo.base import SlotRival, update_options, write_options
 from mooring.zoo.registry import register
 
@@ -38,7 +39,7 @@ class MagnitudeUpdate(SlotUpdate):
 
     def __init__(self, spec: MemorySpec, *, total: bool) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec, spec.hidden))
-        self.total = total
+        self.total = check_flag(type(self).__name__, "total", total)
         del self.norm_out
 
     def forward(

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring.nn import GlobalFiLM, MemorySpec
+from mooring.ops.checks import check_flag
 from mooring.zoo.base import AddedBroadcast, GlobalModule, JointBroadcast, Locate, Rows
 from mooring.zoo.registry import register
 
@@ -96,7 +97,7 @@ class WideVirtualNode(GlobalModule):
     def __init__(self, spec: MemorySpec, decoder: nn.Module, *, total: bool = False) -> None:
         super().__init__(spec, address=True)
         width, hidden = spec.slots * spec.channels, spec.hidden
-        self.total = total
+        self.total = check_flag(type(self).__name__, "total", total)
         self.locate = Locate(spec)
         self.encoder = nn.Sequential(nn.Linear(spec.channels, hidden), nn.GELU(), nn.Linear(hidden, width), nn.GELU())
         self.state = nn.Parameter(torch.zeros(width))

@@ -119,6 +119,9 @@ class RealExperiment(WarmedExperiment):
     ) -> GNN:
         """The network of the config and the model, with the encoders of the set."""
         config = self.config
+        memory = memory_of(self.model, config.memory, one_graph=readout is None)
+        # A network without a memory has no place for them.
+        places: dict[str, Any] = {"memory_after": config.memory_after, "carry": config.carry}
         return GNN(
             encoder,
             config.channels,
@@ -130,9 +133,8 @@ class RealExperiment(WarmedExperiment):
             norm=None if config.norm == "none" else config.norm,
             dropout=config.layer_dropout,
             residual=config.residual,
-            memory=memory_of(self.model, config.memory, one_graph=readout is None),
-            memory_after=config.memory_after,
-            carry=config.carry,
+            memory=memory,
+            **(places if memory is not None else {}),
             readout=readout,
             log_size=None if config.log_size == "none" else config.log_size,
             typical_size=typical_size,
