@@ -1,6 +1,5 @@
 """Modules by name, and what their cards say: as the paper and the field say, as far as it was measured."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from torch_geometric.nn import GPSConv, SGConv, SumAggregation, global_add_pool
 
 from mooring.audit import Card, Finding, adapt, audit, cards_markdown, measure, parse_arguments, resolve
 from mooring.audit.catalogue import CHANNELS, QUESTIONS, build, entries, zoo_entries
+from mooring.suite.records import load
 
 ENTRIES = {entry.name: entry for entry in entries()}
 OURS = ("VN (mean)", "VN (sum)", "Cross-Attn VN", "Anchored VN", "slot aggregation")
@@ -93,8 +93,8 @@ def test_the_committed_page_covers_the_catalogue() -> None:
 
 
 def test_every_module_of_the_zoo_has_a_committed_card() -> None:
-    folder = Path(__file__).parents[2] / "results" / "audit" / "zoo"
-    cards = [Card.from_record(json.loads(path.read_text())) for path in folder.glob("*.json")]
+    audits = load([Path(__file__).parents[2] / "results"]).kind("audit")
+    cards = [Card.from_record(audit.content) for audit in audits if audit.origin.parent.name == "zoo"]
     assert {card.module for card in cards} == {entry.name for entry in zoo_entries()}
     # An expander over node numbers is what Exphormer is: other numbers, another graph.
     broken = {card.module: [finding.name for finding in card.broken] for card in cards if card.broken}

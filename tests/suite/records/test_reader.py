@@ -124,7 +124,7 @@ def test_schema_and_kind_are_checked(save: Save, make_run: Make, tmp_path: Path)
 def test_the_same_run_twice_is_refused_in_one_source(save: Save, make_run: Make, tmp_path: Path) -> None:
     first = save(make_run("vn", 0, 0.1, 0.2, 0.02), "a.json")
     second = save(make_run("vn", 0, 0.1, 0.2, 0.02), "b.json")
-    message = f"{second}: the same run as {first}. Keep one of the two files, or a mean would count it twice."
+    message = f"{second}: the same run as {first}. Keep one of the two, or a mean would count it twice."
     with pytest.raises(RecordError, match=exactly(message)):
         load([tmp_path / "records"])
 

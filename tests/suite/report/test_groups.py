@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,10 +156,9 @@ def test_a_switch_is_named_without_its_value(
 def test_what_older_records_were_made_with_is_the_default_of_every_config() -> None:
     # Two options of one task each, all of whose records agree.
     alike = {"mass", "temperature"}
-    trained = [path for path in RESULTS.glob("*/*/*.json") if "-seed" in path.name]
+    trained = load([RESULTS]).kind("run")
     assert len(trained) > 500
-    for path in trained:
-        record = json.loads(path.read_text())
-        preset = get_experiment(record["task"]).presets[record["preset"]]
-        for name in leaves(type(preset)).keys() - record["config"].keys() - alike:
-            assert LATER[name] == defaults(type(preset))[name], (path, name)
+    for run in trained:
+        preset = get_experiment(run.task).presets[run.preset]
+        for name in leaves(type(preset)).keys() - run.mapping("config").keys() - alike:
+            assert LATER[name] == defaults(type(preset))[name], (run.path, name)

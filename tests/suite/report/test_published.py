@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from mooring.suite import cli
 from mooring.suite.records import write
 from mooring.suite.report import RecordError, StaleError, refresh, refusals
-from mooring.suite.report.published import exceptions
 
 Save = Callable[[dict[str, Any], str], Path]
 Make = Callable[..., dict[str, Any]]
@@ -202,9 +201,6 @@ def test_only_a_clean_commit_will_do(
     else:
         assert len(refused) == 1
         assert refused[0].startswith(f"{path}: {why}")
-    (tmp_path / "records" / "exceptions.txt").write_text("# why\n\n[trained in a hurry]\ninner/vn.json\n")
-    needless = f"{tmp_path / 'records' / 'exceptions.txt'}: 'inner/vn.json' needs no exception. Delete its line."
-    assert refusals(tmp_path / "records") == ([needless] if why is None else [])
 
 
 def test_a_commit_that_is_not_there_is_refused(
@@ -216,28 +212,11 @@ def test_a_commit_that_is_not_there_is_refused(
     assert refusals(tmp_path / "records") == [told]
 
 
-def test_a_listed_record_that_is_gone_is_named(save: Save, make_run: Make, tmp_path: Path) -> None:
-    save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
-    (tmp_path / "records" / "exceptions.txt").write_text("[lost]\ngone.json\n")
-    (line,) = refusals(tmp_path / "records")
-    assert "there is no record 'gone.json'" in line
-
-
 def test_a_file_that_is_no_record_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
     save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
     (tmp_path / "records" / "half.json").write_text('{"schema": 1')
     (line,) = refusals(tmp_path / "records")
     assert "half.json: not valid JSON" in line
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("a.json\n", "line 1: 'a.json' has no reason"), ("[why]\na.json\na.json\n", "line 3: 'a.json' is listed twice")],
-)
-def test_mistakes_in_the_list_are_named(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "exceptions.txt").write_text(text)
-    with pytest.raises(RecordError, match=message):
-        exceptions(tmp_path / "exceptions.txt")
 
 
 def test_the_command_names_what_it_refuses(
@@ -251,7 +230,7 @@ def test_the_command_names_what_it_refuses(
     assert done.exit_code == 1
     assert "results/vn.json: made at commit 0123456789 with changes that were never committed" in done.output
     assert "mpnn.json" not in done.output
-    (tmp_path / "results" / "exceptions.txt").write_text("[an old one]\nvn.json\n")
+    (tmp_path / "results" / "vn.json").unlink()
     assert CliRunner().invoke(cli.app, ["report", "--check"]).exit_code == 0
 
 

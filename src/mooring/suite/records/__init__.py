@@ -1,6 +1,7 @@
 """Records: what every training, check and measurement writes, and what all tables and figures are made from."""
 
 from mooring.suite.records.identity import Identity
+from mooring.suite.records.publish import problem, publish, unpack
 from mooring.suite.records.reader import LATER, USUALLY, Records, changed_fields, load, read, trained_on
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
 from mooring.suite.records.run import RunRecord, git_commit, record_path, unknown_commits, versions, write
@@ -20,10 +21,13 @@ __all__ = [
     "git_commit",
     "load",
     "printable",
+    "problem",
+    "publish",
     "read",
     "record_path",
     "trained_on",
     "unknown_commits",
+    "unpack",
     "versions",
     "write",
 ]

@@ -1,7 +1,8 @@
 """Record files, read without trust.
 
-A record is one JSON file with a `schema` and a `kind`. Records come from other machines and from runs that were killed,
-so nothing about a file is taken for granted: it may be a folder, a pipe, half a record or none at all.
+A record is one JSON file, or one line of a `.jsonl` file, with a `schema` and a `kind`. Records come from other
+machines and from runs that were killed, so nothing about a file is taken for granted: it may be a folder, a pipe, half
+a record or none at all.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mooring.suite.records.lines import BOARD, SUFFIX, Curves, merged, ordered, reader_of_curves
 from mooring.suite.records.record import KINDS, SCHEMA, Record, RecordError, printable
 
 # The largest record published so far is 0.3 MB.
 LARGEST_FILE = 16 * 2**20
+LARGEST_BOARD = 16 * LARGEST_FILE
 LONGEST_TEXT = 100_000
 DEEPEST = 32
 LARGEST_WHOLE = 2**63
@@ -44,6 +47,7 @@ LATER: Mapping[str, Any] = {
     "update_norm": "layer",
 }
 _AGAIN = "Delete the file and run its command again."
+_RESTORE = "Restore the line from git, or delete it and publish the record again."
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -98,13 +102,14 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
             raise RecordError(f"report: no file or folder '{source}'. Give a folder of records, e.g. results/.")
         here: dict[tuple[Any, ...], Record] = {}
         for path, problem in _record_files(source) if source.is_dir() else [(source, "")]:
-            found = _read(path, problem, here)
-            if isinstance(found, Record):
-                here[_identity(found)] = found
-            elif skip:
-                notes.append(f"Left out: {found}")
-            else:
-                raise found
+            for found in _records_of(path, problem):
+                usable = _unrepeated(found, here) if isinstance(found, Record) else found
+                if isinstance(usable, Record):
+                    here[identity_of(usable)] = usable
+                elif skip:
+                    notes.append(f"Left out: {usable}")
+                else:
+                    raise usable
         for key, record in here.items():
             if key in kept and kept[key].path.resolve() != record.path.resolve():
                 notes.append(printable(f"{record.path} repeats {kept[key].path} and was left out."))
@@ -112,20 +117,66 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
     return Records(tuple(sorted(kept.values(), key=_order)), tuple(notes))
 
 
-def _read(path: Path, problem: str, here: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
-    """The record of a file, or what is wrong with it; one that is already `here` is wrong."""
-    if problem:
-        return RecordError(f"{path}: cannot be read ({problem}).", path)
+def _records_of(path: Path, problem: str = "") -> Iterator[Record | RecordError]:
+    """The records of a file, and in place of each that is not usable what is wrong with it."""
     try:
-        record = read(path)
+        if problem:
+            raise RecordError(f"{path}: cannot be read ({problem}).", path)
+        if path.suffix == SUFFIX:
+            yield from _lines(path)
+        else:
+            yield read(path)
     except RecordError as error:
-        return error
-    same = here.get(_identity(record))
+        yield error
+
+
+def _lines(path: Path) -> Iterator[Record | RecordError]:
+    shared: Mapping[str, Any] = {}
+    order: list[str] = []
+    curves: Curves | None = None
+    texts = _text(path, LARGEST_BOARD).split("\n")
+    first = Path(f"{path}:1")
+    board = _value(texts[0], first, _RESTORE)
+    if isinstance(board, dict) and board.get("kind") == BOARD:
+        _check_schema(board, first)
+        header = Record(first, BOARD, board, _RESTORE)
+        shared, order = header.mapping("shared"), list(map(str, header.items("order")))
+        curves = reader_of_curves(board, path)
+        texts[0] = ""
+    for number, text in enumerate(texts, start=1):
+        where = Path(f"{path}:{number}")
+        try:
+            if text:
+                data = _value(text, where, _RESTORE)
+                yield _line(ordered(merged(shared, data), order) if isinstance(data, dict) else data, where, curves)
+        except RecordError as error:
+            yield error
+
+
+def _line(data: Any, where: Path, curves: Curves | None) -> Record:
+    if not isinstance(data, dict) or "file" not in data:
+        return _record(where, data)
+    file = data.pop("file")
+    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+        raise RecordError(f"{where}: field 'file' is {file!r:.80}, expected a path below the folder. {_RESTORE}", where)
+
+    def bulk() -> Mapping[str, Any]:
+        assert curves is not None
+        content = curves(file, where)
+        if problem := _problem(content):
+            raise RecordError(f"{where}: {problem}. {_RESTORE}", where)
+        return content
+
+    return _record(where, data, file=where.parent / file, bulk=bulk if curves else None)
+
+
+def _unrepeated(record: Record, here: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
+    same = here.get(identity_of(record))
     if same is None:
         return record
     return RecordError(
-        f"{path}: the same {record.kind} as {same.path}. Keep one of the two files, or a mean would count it twice.",
-        path,
+        f"{record.path}: the same {record.kind} as {same.path}. Keep one of the two, or a mean would count it twice.",
+        record.path,
     )
 
 
@@ -136,7 +187,10 @@ def read(path: Path, remedy: str = "") -> Record:
         path: the file.
         remedy: what a message about a field tells the reader to do; by default the command that writes such records.
     """
-    data = parse(path)
+    return _record(path, parse(path), remedy)
+
+
+def _record(path: Path, data: Any, remedy: str = "", **parts: Any) -> Record:
     if not isinstance(data, dict):
         raise RecordError(
             f"{path}: holds a JSON {type(data).__name__}, expected an object. Move it out of the folder.", path
@@ -146,21 +200,26 @@ def read(path: Path, remedy: str = "") -> Record:
         raise RecordError(
             f"{path}: field '{lacking}' is missing, so this is not a record. Move it out of the folder.", path
         )
-    # True equals 1 in Python, but is not a version.
-    if type(data["schema"]) is not int or data["schema"] != SCHEMA:
-        raise RecordError(
-            f"{path}: schema {data['schema']!r:.80}, but this version reads {SCHEMA}. Write the record again.", path
-        )
+    _check_schema(data, path)
     if data["kind"] not in KINDS:
         raise RecordError(f"{path}: kind {data['kind']!r:.80}, expected one of {', '.join(KINDS)}.", path)
-    record = Record(path, data["kind"], data, remedy)
+    record = Record(path, data["kind"], data, remedy, **parts)
     _check(record)
     return record
 
 
+def _check_schema(data: Mapping[str, Any], path: Path) -> None:
+    # True equals 1 in Python, but is not a version.
+    if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
+        raise RecordError(
+            f"{path}: schema {data.get('schema')!r:.80}, but this version reads {SCHEMA}. Write the record again.", path
+        )
+
+
 def _check(record: Record) -> None:
     """Refuse a record with the wrong structure; single numbers are checked where a table or figure needs them."""
-    for key in ("versions", "parameters", "diagnostics", "changed", "options"):
+    whole = record.bulk is None
+    for key in ("versions", "parameters", "changed", "options", *(["diagnostics"] if whole else [])):
         if record.find(key) is not None:
             record.mapping(key)
     for key in record.find("versions") or ():
@@ -175,8 +234,9 @@ def _check(record: Record) -> None:
         record.mapping("config")
         for key in ("best", "final"):
             record.mapping("metrics", key)
-        record.items("metrics", "epochs")
-        record.parts("metrics", "epochs")
+        if whole:
+            record.items("metrics", "epochs")
+            record.parts("metrics", "epochs")
     elif record.kind == "audit":
         record.name("module")
         record.items("findings")
@@ -213,7 +273,7 @@ def _record_files(folder: Path) -> list[tuple[Path, str]]:
 
     for name, inner, files in os.walk(folder, onerror=closed):
         # A folder may be named like a record; it is reported, not skipped.
-        found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith(".json"))
+        found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith((".json", SUFFIX)))
         inner[:] = [part for part in inner if not part.startswith((".", "_")) and not _of_a_run(Path(name, part))]
     return sorted(found)
 
@@ -238,54 +298,58 @@ def changed_fields(record: Record) -> frozenset[str]:
     """
     if record.find("changed") is not None:
         return frozenset(record.mapping("changed"))
-    preset, *changes = record.path.parent.name.split(",")
+    preset, *changes = record.origin.parent.name.split(",")
     return frozenset(change.partition("=")[0] for change in changes) if preset == record.preset else frozenset()
 
 
-def _identity(record: Record) -> tuple[Any, ...]:
+def identity_of(record: Record) -> tuple[Any, ...]:
+    """Return what two records of the same run, module or measurement share."""
     if record.kind == "run":
         # Of one run two records may be found, one of them from before an option existed.
         config = json.dumps({**LATER, **record.mapping("config"), **trained_on(record)}, sort_keys=True)
         return ("run", record.task, record.preset, record.model, record.seed, config)
     if record.kind == "audit":
         return ("audit", record.name("module"))
-    return (record.kind, record.find("name") or record.path.stem)
+    return (record.kind, record.find("name") or record.origin.stem)
 
 
 def _order(record: Record) -> tuple[str, ...]:
     if record.kind == "run":
-        return ("run", record.task, record.preset, record.model, f"{record.seed:019d}", str(record.path))
-    return (record.kind, str(record.path))
+        return ("run", record.task, record.preset, record.model, f"{record.seed:019d}", str(record.origin))
+    return (record.kind, str(record.origin))
 
 
 def parse(path: Path) -> Any:
     """The JSON value of a file; RecordError where it is unreadable, too large, not JSON, or ambiguous."""
-    text = _text(path)
+    return _value(_text(path), path)
+
+
+def _value(text: str, path: Path, remedy: str = _AGAIN) -> Any:
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
     except RecursionError as error:
-        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {_AGAIN}", path) from error
+        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {remedy}", path) from error
     except ValueError as error:
-        raise RecordError(f"{path}: not valid JSON ({error}). {_AGAIN}", path) from error
+        raise RecordError(f"{path}: not valid JSON ({error}). {remedy}", path) from error
     problem = _problem(value)
     if problem:
-        raise RecordError(f"{path}: {problem}. {_AGAIN}", path)
+        raise RecordError(f"{path}: {problem}. {remedy}", path)
     return value
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, largest: int = LARGEST_FILE) -> str:
     try:
         # Opening a pipe would wait for its writer, so the kind of file is checked first.
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(largest + 1)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
-    if len(content) > LARGEST_FILE:
+    if len(content) > largest:
         megabytes = max(found.st_size, len(content)) / 2**20
-        limit = LARGEST_FILE // 2**20
+        limit = largest // 2**20
         raise RecordError(
             f"{path}: {megabytes:.0f} MB, a record may have at most {limit} MB. Move it out of the folder.", path
         )

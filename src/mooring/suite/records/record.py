@@ -1,5 +1,7 @@
 """One record as a report reads it: every field by name; an error names the file and the field that is missing or wrong.
 
+A published record is a line of `results/BOARD.jsonl`; its curves and diagnostics are read when a field of them is.
+
 The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
 (long runs of random inputs and kills) and `mutation` (faults planted to test the tests).
 """
@@ -8,8 +10,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +55,14 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One record file: its path, its kind and its JSON content.
+    """One record: where it is, its kind and its JSON content.
+
+    Args:
+        path: its file, or file and line (`results/two-radius.jsonl:17`), for messages.
+        data: its fields; all of them for a file, all but curves and diagnostics for a line.
+        remedy: what a message tells the reader to do.
+        file: where the run wrote it, if that is not `path`: the names of its folders say what was changed.
+        bulk: reads the curves and diagnostics of a line, as `{"epochs": [...], "diagnostics": {...}}`.
 
     >>> record = Record(Path("vn-seed0.json"), "run", {"task": "two-radius", "metrics": {"best": {"label": 0.5}}})
     >>> record.number("metrics", "best", "label")
@@ -63,10 +73,32 @@ class Record:
     kind: str
     data: Mapping[str, Any] = field(repr=False)
     remedy: str = field(default="", repr=False)
+    file: Path | None = None
+    bulk: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False)
+
+    @property
+    def origin(self) -> Path:
+        """The file that the run wrote."""
+        return self.file or self.path
+
+    @cached_property
+    def content(self) -> Mapping[str, Any]:
+        """All fields, with curves and diagnostics."""
+        if self.bulk is None:
+            return self.data
+        bulk = dict(self.bulk())
+        data = dict(self.data)
+        if "epochs" in bulk:
+            data["metrics"] = {**data["metrics"], "epochs": bulk.pop("epochs")}
+        return {**data, **bulk}
+
+    def _fields(self, keys: Sequence[str]) -> Mapping[str, Any]:
+        light = keys and keys[0] != "diagnostics" and (keys[0] != "metrics" or keys[1:2] not in ((), ("epochs",)))
+        return self.data if light else self.content
 
     def find(self, *keys: str) -> Any:
         """The value at a path of keys, or None where the path ends early or holds null."""
-        value: Any = self.data
+        value: Any = self._fields(keys)
         for key in keys:
             if not isinstance(value, Mapping):
                 return None
@@ -75,7 +107,7 @@ class Record:
 
     def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
         """The value at a path of keys; RecordError where it is missing or of another type."""
-        value: Any = self.data
+        value: Any = self._fields(keys)
         for key in keys:
             value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
             if value is _MISSING:

@@ -203,7 +203,7 @@ def mutation(records: Records) -> Rows:
 
 
 def _bench_name(record: Record) -> str:
-    return str(record.find("name") or record.path.stem)
+    return str(record.find("name") or record.origin.stem)
 
 
 def _text(record: Record, field: str, value: Any) -> str:

@@ -1,0 +1,189 @@
+"""Published records: one line of JSON each in `BOARD.jsonl`, curves and diagnostics in `BOARD.curves.jsonl.xz`.
+
+The first line is of the board. It has the hash of the file of curves, the fields that most lines share, which those
+lines leave out, and the order of all fields, in which a table names the changed ones. Every other line is a record and
+names the `file` that the run wrote. So does each line of the curves, where the rows of all epochs are stored by column.
+Nothing is rounded: what was packed is read back field for field.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mooring.suite.records.identity import digest
+from mooring.suite.records.record import SCHEMA, RecordError
+
+SUFFIX, CURVES, BOARD = ".jsonl", ".curves.jsonl.xz", "board"
+# What a reader looks for in the line itself.
+NEVER_SHARED = ("file", "model", "preset", "seed", "metrics")
+
+
+Curves = Callable[[str, Path], Mapping[str, Any]]
+
+
+def pack(records: Mapping[str, Mapping[str, Any]]) -> tuple[bytes, bytes]:
+    """Return the lines and the compressed curves of a board's records, the latter empty if there are none.
+
+    Args:
+        records: all fields of each record, by the file that the run wrote.
+    """
+    lines, curves = [], []
+    for file, data in sorted(records.items()):
+        bulk = {name: data[name] for name in ("diagnostics",) if name in data}
+        light = {"file": file, **{name: value for name, value in data.items() if name not in bulk}}
+        if data["kind"] == "run":
+            light["metrics"] = dict(data["metrics"])
+            bulk["epochs"] = by_column(light["metrics"].pop("epochs"))
+        lines.append(light)
+        curves += [_json({"file": file, **bulk})] if bulk else []
+    packed = lzma.compress("".join(curves).encode(), preset=9 | lzma.PRESET_EXTREME) if curves else b""
+    # The longest first: newer records have fields that older ones lack.
+    order = list(
+        dict.fromkeys(name for line in sorted(lines, key=lambda line: -len(names(line))) for name in names(line))
+    )
+    lines = [ordered(line, order) for line in lines]
+    shared = common([{name: line[name] for name in line if name not in NEVER_SHARED} for line in lines])
+    hashed = digest([packed]) if packed else None
+    board = {"schema": SCHEMA, "kind": BOARD, "curves": hashed, "order": order, "shared": shared}
+    return "".join(map(_json, [board, *(without(line, shared) for line in lines)])).encode(), packed
+
+
+def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
+    """Return what reads a record's curves and diagnostics, given its `file` and where its line is, for messages.
+
+    None where the lines are whole. The file of curves is decompressed when the first of them is read; RecordError if it
+    is not that of these lines.
+
+    Args:
+        board: the first line.
+        path: the file of the lines.
+    """
+    source = path.with_name(path.name.removesuffix(SUFFIX) + CURVES)
+    if board.get("curves") is None:
+        return None
+    try:
+        packed = source.read_bytes()
+    except OSError as error:
+        raise RecordError(
+            f"{source}: cannot be read ({error.strerror or error}), but {path} needs it.", path
+        ) from error
+    if digest([packed]) != board["curves"]:
+        raise RecordError(f"{source}: not the curves of {path.name}. Check out both files from one commit.", path)
+
+    @cache
+    def curves() -> dict[str, str]:
+        text = lzma.decompress(packed).decode()
+        return {json.JSONDecoder().raw_decode(line, len('{"file":'))[0]: line for line in text.split("\n") if line}
+
+    def read(file: str, where: Path) -> Mapping[str, Any]:
+        try:
+            bulk = json.loads(curves()[file])
+            epochs = {"epochs": by_row(bulk["epochs"])} if "epochs" in bulk else {}
+        except (lzma.LZMAError, ValueError, KeyError, RecursionError) as error:
+            raise RecordError(f"{where}: its curves cannot be read from {source} ({error}).", where) from error
+        return {name: value for name, value in bulk.items() if name != "file"} | epochs
+
+    return read
+
+
+def common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields that all records have, each with its most frequent value, if it occurs twice.
+
+    >>> common([{"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 2, "d": 4}}])
+    {'a': 1, 'b': {'c': 2}}
+    """
+    shared: dict[str, Any] = {}
+    for name in [name for name in records[0] if all(name in record for record in records)] if records else []:
+        values = [record[name] for record in records]
+        if all(isinstance(value, Mapping) for value in values):
+            if inner := common(values):
+                shared[name] = inner
+            continue
+        text, times = min(Counter(map(_json, values)).items(), key=lambda item: (-item[1], item[0]))
+        if times > 1:
+            shared[name] = json.loads(text)
+    return shared
+
+
+def names(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of the fields, those of an object after its own; metrics have an order of their own.
+
+    >>> names({"seed": 0, "config": {"slots": 8}, "metrics": {"best": {}}})
+    ['seed', 'config', 'slots', 'metrics']
+    """
+    found = []
+    for name, value in record.items():
+        found += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
+    return found
+
+
+def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    """Return the fields in the order of their names, and so those of its objects.
+
+    >>> ordered({"config": {"rate": 1, "slots": 2}, "seed": 3}, ["seed", "config", "slots", "rate"])
+    {'seed': 3, 'config': {'slots': 2, 'rate': 1}}
+    """
+    rank = {name: place for place, name in enumerate(order)}
+
+    def arranged(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: arranged(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else value
+            for name, value in sorted(fields.items(), key=lambda item: rank.get(item[0], len(rank)))
+        }
+
+    return arranged(record)
+
+
+def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that are not the shared ones; :func:`merged` puts them back."""
+    left: dict[str, Any] = {}
+    for name, value in record.items():
+        if name not in shared:
+            left[name] = value
+        elif isinstance(value, Mapping) and isinstance(shared[name], Mapping):
+            left |= {name: inner} if (inner := without(value, shared[name])) else {}
+        elif _json(value) != _json(shared[name]):
+            left[name] = value
+    return left
+
+
+def merged(shared: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the shared fields that it leaves out.
+
+    >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
+    {'a': 1, 'b': {'c': 2, 'd': 3}}
+    """
+    found = {**shared, **record}
+    for name in shared.keys() & record.keys():
+        if isinstance(shared[name], Mapping) and isinstance(record[name], Mapping):
+            found[name] = merged(shared[name], record[name])
+    return found
+
+
+def by_column(rows: list[Mapping[str, Any]]) -> Any:
+    """Return rows that have the same fields as one list per field; others as they are.
+
+    >>> by_column([{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 1.0}])
+    {'epoch': [0, 1], 'loss': [2.0, 1.0]}
+    """
+    names = list(rows[0]) if rows else []
+    if not names or any(list(row) != names for row in rows):
+        return rows
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def by_row(columns: Any) -> Any:
+    """Return what :func:`by_column` was given."""
+    if not isinstance(columns, Mapping):
+        return columns
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) + "\n"
