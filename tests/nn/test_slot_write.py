@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from mooring.nn import Addresses, SlotWrite
-from mooring.nn.fold import folds_keys
+from mooring.nn.slot_write import folds_keys
 from mooring.ops import SlotState, reference
 from support import Ragged, assert_close, assert_same, ragged, tile_sizes
 

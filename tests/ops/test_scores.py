@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from mooring import ops
-from mooring.ops.scores import slot_scores
+from mooring.ops.read import slot_scores
 from support import WAYS, Ragged, assert_close, assert_same, tile_sizes
 
 from cases import DIM, HEADS, SLOTS  # isort: skip

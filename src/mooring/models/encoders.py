@@ -12,7 +12,7 @@ from torch_geometric.nn.inits import reset
 
 from mooring.nn.checks import check_placed, check_width
 from mooring.ops.checks import check_count, check_flag, check_floating, check_rank, checks_values, readable
-from mooring.ops.modes import lasting
+from mooring.ops.state import lasting
 
 #: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
 #: radical electrons, hybridisation, aromatic, in a ring.

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mooring.nn.checks import check_positive
-from mooring.nn.shown import shown
+from mooring.nn.checks import check_positive, shown
 from mooring.ops.checks import check_count, described
 
 

@@ -21,14 +21,13 @@ from mooring.nn.checks import (
     check_return_state,
     check_share,
     check_width_or_none,
+    shown,
 )
 from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, carried_slots
+from mooring.nn.memory import SlotMemory, carried_slots, gathered
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
-from mooring.nn.sharded import gathered
-from mooring.nn.shown import shown
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite

@@ -12,9 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.checks import check_choice, check_finite, check_width, check_width_or_none
-from mooring.nn.fold import is_plain
-from mooring.nn.shown import shown
+from mooring.nn.checks import check_choice, check_finite, check_width, check_width_or_none, shown
+from mooring.nn.slot_write import is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count, check_flag
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mooring.nn.checks import check_like_nodes
 from mooring.ops import SlotState, checks
@@ -85,3 +86,16 @@ def refuse_memory(who: str, memory: object) -> None:
 
 # Tensors and nothing else: torch.load may build them without being told to trust the file.
 torch.serialization.add_safe_globals([SlotMemory, SlotState])
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Return whether the parameters are whole only while the module is called: it was given to ``fully_shard``."""
+    fsdp = None if torch.compiler.is_compiling() else sys.modules.get("torch.distributed.fsdp")
+    return isinstance(module, getattr(fsdp, "FSDPModule", ()))
+
+
+def gathered(module: nn.Module, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method with the parameters of the module gathered, as FSDP gathers them for its forward."""
+    if is_sharded(module) and method not in vars(module):
+        sys.modules["torch.distributed.fsdp"].register_fsdp_forward_method(module, method)
+    return getattr(module, method)(*args, **kwargs)

@@ -15,12 +15,11 @@ from mooring.nn.checks import (
     check_positive,
     check_return_state,
     check_width_or_none,
+    shown,
     sole_plan,
 )
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory
-from mooring.nn.sharded import gathered
-from mooring.nn.shown import shown
+from mooring.nn.memory import SlotMemory, gathered
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks

@@ -12,11 +12,10 @@ from torch import Tensor, fx, nn
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
-from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share
+from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share, shown
 from mooring.nn.lazy import UNKNOWN, lazy_channels
 from mooring.nn.memory import SlotMemory
 from mooring.nn.part import hide, readers, writers
-from mooring.nn.shown import shown
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count

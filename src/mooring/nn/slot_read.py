@@ -20,11 +20,11 @@ from mooring.nn.checks import (
     check_positive,
     check_width,
     check_width_or_none,
+    shown,
 )
-from mooring.nn.fold import folds_values, is_plain
+from mooring.nn.memory import gathered
 from mooring.nn.part import hide
-from mooring.nn.sharded import gathered
-from mooring.nn.shown import shown
+from mooring.nn.slot_write import folds_values, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.plan import make_plan
 from mooring.ops.read import read_planned

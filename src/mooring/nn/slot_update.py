@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.named import suggest
-from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none
-from mooring.nn.shown import shown
+from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none, shown
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.state import check_state, statistics_dtype

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.addresses import Addresses, check_addresses
-from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive
-from mooring.nn.fold import folds_keys, folds_values, is_plain
+from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
+from mooring.nn.memory import gathered, is_sharded
 from mooring.nn.part import add_log_weights, hide, writers
-from mooring.nn.sharded import gathered, is_sharded
-from mooring.nn.shown import shown
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan
@@ -33,7 +31,7 @@ class SlotWrite(nn.Module):
     Paper: ``eq:slotread`` up to the output projection; with ``addresses``, the controlled routing of ``app:protocol``.
 
     Where it is cheaper the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and
-    :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :mod:`mooring.nn.fold`), so that no
+    :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :mod:`mooring.nn.slot_write`), so that no
     ``nodes x channels x channels`` product is formed. A projection that is not a plain ``nn.Linear`` (an adapter, one
     with hooks, a quantised one) is always called.
 
@@ -220,3 +218,38 @@ class SlotWrite(nn.Module):
 
     def __repr__(self) -> str:
         return shown(self, SlotWrite, self.channels, "heads", competition=self.null_logit is not None)
+
+
+def folds_keys(slots: int, heads: int, channels: int) -> bool:
+    """Whether folding the keys' projection into the slots' queries saves arithmetic.
+
+    Folded, a node costs ``slots * heads * channels``; projected, ``channels * channels`` and then ``slots * channels``.
+    """
+    return slots * (heads - 1) <= channels
+
+
+def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
+    """Whether to fold projections into what each graph's slots hold.
+
+    That saves each node what :func:`folds_keys` counts, but makes ``slots * heads`` full-width rows per graph, each
+    through a head's matrix. Inside a compiled graph the number of graphs is not known, and the nodes alone decide.
+    """
+    if not folds_keys(slots, heads, channels):
+        return False
+    saved_per_node, spent_per_graph = channels - slots * (heads - 1), slots * channels
+    return torch.compiler.is_compiling() or num_nodes * saved_per_node >= num_graphs * spent_per_graph
+
+
+def is_plain(linear: nn.Module, *, bias: bool = False) -> bool:
+    """Return whether a projection is a linear map and nothing else, so that its weight can be used without a call.
+
+    An adapter, a hook, a parametrisation, a quantised layer or weight, or a ``forward`` of an instance does something
+    when it is called. (Hooks on all modules at once see only what is called.) A bias cannot be folded; ``bias=True``
+    accepts one that the caller adds itself.
+    """
+    if type(linear) is not nn.Linear or "forward" in linear.__dict__ or (linear.bias is not None and not bias):
+        return False
+    if linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks:
+        return False
+    # Quantisers keep the layer and replace its weight by a tensor with custom arithmetic.
+    return type(linear.weight) in (Tensor, nn.Parameter)

@@ -9,11 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state
+from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state, shown
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, refuse_memory
 from mooring.nn.part import hide, readers, writers
-from mooring.nn.shown import shown
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag
 

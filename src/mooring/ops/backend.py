@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from mooring.ops import plain, tiles
-from mooring.ops.derivatives import is_transformed
+from mooring.ops.checks import Switch
+from mooring.ops.plain import is_transformed
 from mooring.ops.plan import Plan
 from mooring.ops.state import in_forward_mode
-from mooring.ops.switch import Switch
 
 Backend = Literal["tiles", "plain", "triton"]
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops import backend, plain
-from mooring.ops.derivatives import blank_gradients, gradients, must_trace, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, gradients, must_trace, only_needed, or_nothing
 from mooring.ops.state import full_precision, statistics_dtype
 from mooring.ops.tiles import layout
 

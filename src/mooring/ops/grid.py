@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from mooring.ops.modes import untransformed
+from mooring.ops.state import untransformed
 
 if TYPE_CHECKING:
     from mooring.ops.plan import Plan

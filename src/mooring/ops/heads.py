@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops.checks import check_flag
-from mooring.ops.derivatives import blank_gradients, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, only_needed, or_nothing
 from mooring.ops.state import full_precision, in_forward_mode
 
 # PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mooring.ops import checks
 from mooring.ops.grid import Grid
-from mooring.ops.modes import is_transformed, untransformed
+from mooring.ops.state import is_transformed, untransformed
 
 Kept = TypeVar("Kept")
 

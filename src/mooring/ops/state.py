@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils import _python_dispatch as dispatch
 
 from mooring.ops import checks
 
@@ -199,3 +201,36 @@ def softplus_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) 
     check_anchor("softplus_odds", state, anchor_logit)
     # softplus(-inf) has a NaN gradient (0 * inf). Far below any mass that counts, a bound has none.
     return torch.nn.functional.softplus((state.log_mass - anchor_logit).clamp(min=-1e4), threshold=80.0)
+
+
+Made = TypeVar("Made")
+
+
+def lasting(make: Callable[[], Made]) -> Made:
+    """Return what ``make`` returns, usable in training too: no gradient may pass a tensor made in inference mode."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return make()
+    with torch.inference_mode(False):
+        return make()
+
+
+def is_transformed() -> bool:
+    """Return whether new tensors belong to ``torch.func`` or to a mode such as ``FakeTensorMode``, and end with it."""
+    if torch.compiler.is_dynamo_compiling():
+        return False
+    return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def untransformed(make: Callable[[], Made]) -> Made:
+    """Return what ``make`` returns outside all modes; everything it uses must come from outside them too.
+
+    Dynamo traces ``make`` like any other code.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        return make()
+    with ExitStack() as stack:
+        if torch._C._are_functorch_transforms_active():
+            stack.enter_context(torch._C._DisableFuncTorch())
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(dispatch._disable_current_modes())
+        return lasting(make)

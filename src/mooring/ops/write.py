@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mooring.ops import backend, checks
 from mooring.ops.plan import Plan, make_plan
-from mooring.ops.scores import slot_scores
+from mooring.ops.read import slot_scores
 from mooring.ops.state import SlotState, check_state, full_precision, nothing_as_zero, statistics_dtype, weightless
 
 

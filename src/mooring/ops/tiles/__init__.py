@@ -6,6 +6,6 @@ batched backward and the tangent of a backward are taken through :mod:`mooring.o
 """
 
 from mooring.ops.tiles.function import read, write
-from mooring.ops.tiles.scores import scores
+from mooring.ops.tiles.read_tiles import scores
 
 __all__ = ["read", "scores", "write"]

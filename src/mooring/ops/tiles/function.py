@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.checks import NOT_CAPTURABLE
-from mooring.ops.derivatives import blank_gradients, gradients, must_trace, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, gradients, must_trace, only_needed, or_nothing
 from mooring.ops.plan import Plan
 from mooring.ops.state import full_precision, statistics_dtype, weightless
 from mooring.ops.tiles import read_tiles, write_tiles

@@ -11,8 +11,8 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from mooring.ops.modes import untransformed
 from mooring.ops.plan import Plan
+from mooring.ops.state import untransformed
 from mooring.ops.tiles.tile import Block, Run, Tile
 
 # Nodes in one tile. A tile of scores (nodes x slots x heads) should stay in a core's cache between the passes over it.

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mooring.ops.modes import untransformed
+from mooring.ops.state import untransformed
 
 
 @dataclass(frozen=True, kw_only=True)

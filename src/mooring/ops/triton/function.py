@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mooring.ops import plain
-from mooring.ops.derivatives import gradients, must_trace
+from mooring.ops.plain import gradients, must_trace
 from mooring.ops.plan import Plan
 from mooring.ops.triton.launch import sort_graphs
 from mooring.ops.triton.read import read_backward, read_forward

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mooring.named import suggest
-from mooring.nn.fold import folds_keys
+from mooring.nn.slot_write import folds_keys
 
 # At 128 features, this many nodes take 50 gigabytes.
 MOST_NODES = 100_000_000

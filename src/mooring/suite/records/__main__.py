@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from mooring.suite.records.publish import publish, unpack
+from mooring.suite.records.publishing import publish, unpack
 from mooring.suite.terminal import explained
 
 
