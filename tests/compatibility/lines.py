@@ -498,7 +498,8 @@ proven(
     "`to_hetero`",
     "tests/nn/test_lazy.py::test_to_hetero_gives_each_type_its_own",
     modules=("SlotVirtualNode",),
-    note="Each type gets a memory of its own; for one that all types share use `HeteroSlotVirtualNode`.",
+    note="Each type gets a memory of its own; for one that all types share use `HeteroSlotVirtualNode`. A `SlotConv` "
+    "in it raises.",
 )
 proven(
     "In PyG",
