@@ -1,19 +1,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install quick test lint soak mutation demo docs clean
+.PHONY: install quick test oldest lint soak mutation demo docs wheel clean
 
 install: $(VENV)/.installed
 
-# torch comes first and alone: with it in place, no other package's looser range pulls a newer build.
-$(VENV)/.installed: pyproject.toml constraints.txt
+# Two steps. The first installs the extra `suite`, which is enough for the demo; the second adds what only the tests and
+# the linters need (Ray, OR-tools, ONNX, Triton, Playwright, the site) and is twice as large. torch comes first and
+# alone: with it in place, no other package's looser range pulls a newer build.
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
+$(VENV)/.suite: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt hatchling editables
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[scale,links,dev]'
+	$(INSTALL) torch
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation --editable '.[suite]'
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.suite
+	$(INSTALL) --no-build-isolation --editable '.[scale,links,dev]'
 	touch $@
 
 lint: install
@@ -32,6 +40,17 @@ quick: install
 test: lint
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
 
+# The core on the lower bounds of pyproject.toml: `make oldest PYTHON=python3.10` takes the oldest Python as well.
+CORE := tests/ops tests/nn tests/models tests/zoo tests/audit tests/theory tests/test_core.py
+oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/pytest --numprocesses 2 --dist worksteal $(CORE)
+
+$(OLDEST)/.installed: pyproject.toml requirements-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --requirement requirements-oldest.txt
+	$(OLDEST)/bin/pip install --quiet --constraint requirements-oldest.txt --no-build-isolation --editable '.[suite]'
+	touch $@
+
 # What takes longer than the tests may. It goes on where it stopped; `make soak SOAK='--inputs 2000 --kills 5'` is short.
 soak: install
 	$(BIN)/python tests/soak/soak.py $(SOAK)
@@ -40,13 +59,18 @@ soak: install
 mutation: install
 	nice $(BIN)/python tests/mutation/mutate.py
 
-demo: install
+demo: $(VENV)/.suite
 	$(BIN)/mooring run two-radius --preset quick
 	$(BIN)/mooring report runs
 
-docs: install
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+docs: $(VENV)/.suite
+	$(INSTALL) --no-build-isolation --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# A source distribution and a wheel in dist/.
+wheel: $(VENV)/.suite
+	rm -rf dist
+	$(BIN)/hatchling build
+
 clean:
-	rm -rf $(VENV) .cache runs site report.html look.html
+	rm -rf $(VENV) $(OLDEST) .cache dist runs site report.html look.html

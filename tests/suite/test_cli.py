@@ -424,10 +424,3 @@ def test_ctrl_c_ends_the_workers_keeps_checkpoints_and_says_how_to_go_on(tmp_pat
     done = subprocess.run([*command, "--workers", "2"], timeout=300, check=False, **options)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("runs/**/*-seed?.json"))) == 2
-
-
-def test_docs_are_built_without_replacing_the_editable_install() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    installs = [line for line in makefile.splitlines() if "pip install" in line and "'.[" in line]
-    assert len(installs) == 2
-    assert all("--editable" in line and "--no-build-isolation" in line for line in installs)

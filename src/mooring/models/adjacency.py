@@ -99,7 +99,8 @@ class Adjacency:
         """Keep the matrix of some edges and its transpose."""
         size = (self.num_nodes, self.num_nodes)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            # PyTorch 2.12 says that invariants go unchecked even where check_invariants=True is passed.
+            warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks are)")
             one, other = (
                 torch.sparse_coo_tensor(torch.stack(pair), value, size, check_invariants=True).coalesce()
                 for pair in ((receiver, sender), (sender, receiver))

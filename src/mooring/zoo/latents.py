@@ -37,6 +37,9 @@ class Padding:
         ) < counts.unsqueeze(1)
 
     def pad(self, values: Float[Tensor, "rows ..."], fill: float = 0.0) -> Float[Tensor, "graphs longest ..."]:
+        # PyG 2.7's to_dense_batch fails without graphs.
+        if not self.num_graphs:
+            return values.new_full((0, self.longest, *values.shape[1:]), fill)
         ordered = values.index_select(0, self.order)
         block: Tensor = to_dense_batch(
             ordered, self.index, fill_value=fill, max_num_nodes=self.longest, batch_size=self.num_graphs
