@@ -183,7 +183,7 @@ def test_all_requests_are_checked_before_any_is_started(toy: Maker, fake: FakeEn
     ("models", "setting", "says"),
     [
         ("vn,anchored", {"heads": 3}, r"two-radius tiny anchored: .*heads"),
-        ("mpnn,anchored", {"dropout": 2.0}, r"two-radius tiny anchored: .*dropout"),
+        ("mpnn,anchored", {"dropout": 2.0}, r"two-radius tiny mpnn: MemorySpec: dropout is 2.0"),
     ],
 )
 def test_networks_that_cannot_be_built_are_refused_before_any_run_starts(

@@ -15,6 +15,7 @@ from toy_experiment import Toy, ToyConfig, ToyNet
 
 from mooring.suite.files import hold
 from mooring.suite.records import RecordError, RunRecord, problem, read
+from mooring.suite.train import ConfigError, Monitor, Progress, RunRequest, resolve, run_one
 from mooring.suite.train import fit as fitting
 from mooring.suite.train import run as running
 from mooring.suite.train.checkpoint import CheckpointStore
