@@ -1,6 +1,6 @@
 """Permutation Two-Radius over slots x width at n = 24, beside the line of ``thm:lower``."""
 
-from recipe import RESULTS, main
+from recipe import RUNS, main
 
 from mooring.suite.train import RunRequest
 
@@ -16,7 +16,7 @@ def requests(seeds: list[int]) -> list[RunRequest]:
             seed,
             "full",
             {"slots": slots, "channels": width, "epochs": 30},
-            RESULTS,
+            RUNS,
         )
         for seed in seeds
         for slots in SLOTS

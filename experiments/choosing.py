@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
@@ -34,7 +34,7 @@ def command(
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
     asked = [
-        RunRequest("molecules", model, seed, "choosing", {"dataset": dataset, **change}, RESULTS)
+        RunRequest("molecules", model, seed, "choosing", {"dataset": dataset, **change}, RUNS)
         for dataset in sets.split(",")
         for seed in parse_seeds(seeds)
         for model, change in [*((MODEL, change) for change in CHANGES), *((model, {}) for model in OTHERS)]

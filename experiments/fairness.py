@@ -2,7 +2,7 @@
 parameters of anchored slots, a VN that sums, a VN with a joint decoder, and MPNNs whose messages or embeddings are
 merely added."""
 
-from recipe import RESULTS, main
+from recipe import RUNS, main
 
 from mooring.suite.train import RunRequest
 
@@ -13,7 +13,7 @@ MPNN_WIDTH, VN_WIDTH = {"channels": 169}, {"channels": 146}
 
 def requests(seeds: list[int]) -> list[RunRequest]:
     return [
-        RunRequest("two-radius", model, seed, "paper", overrides, RESULTS)
+        RunRequest("two-radius", model, seed, "paper", overrides, RUNS)
         for seed in seeds
         for model, overrides in (
             ("mpnn", FASTER),

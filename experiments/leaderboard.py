@@ -11,7 +11,7 @@ from statistics import mean
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring import zoo
 from mooring.suite.report import tables_text
@@ -36,7 +36,7 @@ class Board:
         # Its random edges depend on how many nodes there are, so that it must see every copy of a source.
         if model == "exphormer" and self.task.startswith("two-radius"):
             overrides["rendering"] = "full"
-        return RunRequest(self.task, model, seed, PRESET, overrides, RESULTS)
+        return RunRequest(self.task, model, seed, PRESET, overrides, RUNS)
 
     def score(self, asked: RunRequest) -> float:
         """What a finished run was selected by, turned so that higher is better."""

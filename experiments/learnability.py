@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
@@ -33,7 +33,7 @@ def command(
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
     asked = [
-        RunRequest("two-radius-leaderboard", model, seed, "learnability", change, RESULTS)
+        RunRequest("two-radius-leaderboard", model, seed, "learnability", change, RUNS)
         for seed in parse_seeds(seeds)
         for model in models.split(",")
         for change in CHANGES

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
@@ -55,18 +55,18 @@ def command(
 ) -> None:
     numbers = parse_seeds(seeds)
     if paper:
-        asked = [RunRequest(TASK, model, seed, "full", out=RESULTS) for seed in numbers for model in PAPER]
+        asked = [RunRequest(TASK, model, seed, "full", out=RUNS) for seed in numbers for model in PAPER]
         run_many(asked, workers)
     else:
         tried = {
-            model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RESULTS) for setting in settings(model)]
+            model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
             for model in models.split(",")
         }
         search = [one for requests in tried.values() for one in requests]
         run_many(search, workers)
         best = {model: settings(model)[requests.index(max(requests, key=f1))] for model, requests in tried.items()}
         later = [] if search_only else numbers
-        rest = [RunRequest(TASK, model, seed, "full", best[model], RESULTS) for seed in later for model in best]
+        rest = [RunRequest(TASK, model, seed, "full", best[model], RUNS) for seed in later for model in best]
         run_many(rest, workers)
         asked = search + rest
     print(tables_text([resolve(request).record_path for request in asked]))

@@ -1,6 +1,6 @@
 """The original Two-Radius of Mishayev et al.: accuracy against the number of identifiers, one budget for all models."""
 
-from recipe import RESULTS, main
+from recipe import RUNS, main
 
 from mooring.suite.train import RunRequest
 
@@ -16,12 +16,12 @@ LONGER = {"num_identifiers": 10, "epochs": 200}
 
 def requests(seeds: list[int]) -> list[RunRequest]:
     longer = [
-        RunRequest("two-radius-original", model, seed, "sweep", {**MODELS[model], **LONGER}, RESULTS)
+        RunRequest("two-radius-original", model, seed, "sweep", {**MODELS[model], **LONGER}, RUNS)
         for seed in seeds
         for model in ("gcn", "gin", "gat", "gcn+vn-sum")
     ]
     return longer + [
-        RunRequest("two-radius-original", model, seed, "sweep", {**extra, "num_identifiers": size}, RESULTS)
+        RunRequest("two-radius-original", model, seed, "sweep", {**extra, "num_identifiers": size}, RUNS)
         for seed in seeds
         for size in SIZES
         for model, extra in [*MODELS.items(), *([("gcn+anchored", {"slots": 512})] if size > 128 else [])]

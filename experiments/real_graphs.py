@@ -11,7 +11,7 @@ from itertools import product
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import (
@@ -68,7 +68,7 @@ def command(
     settings = list(grid(task, rates, readouts, dropouts))
 
     def request(dataset: str, model: str, seed: int, setting: dict[str, str]) -> RunRequest:
-        return RunRequest(task, model, seed, preset, {"dataset": dataset, **fixed, **setting}, RESULTS)
+        return RunRequest(task, model, seed, preset, {"dataset": dataset, **fixed, **setting}, RUNS)
 
     asked = []
     for dataset in sets.split(",") if sets else [own.dataset]:

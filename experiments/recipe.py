@@ -13,7 +13,7 @@ from mooring.suite.report import tables_text
 from mooring.suite.terminal import explained
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
-RESULTS = Path(__file__).parent.parent / "results"
+RUNS = Path(__file__).parent.parent / "runs"
 
 
 def main(requests: Callable[[list[int]], Iterable[RunRequest]], default_seeds: str = "0-4") -> None:

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
@@ -47,7 +47,7 @@ def command(
     chosen: list[RunRequest] = []
     numbers = parse_seeds(seeds)
     search = {
-        model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RESULTS) for setting in settings(model)]
+        model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
         for model in models.split(",")
     }
     for request in chain.from_iterable(search.values()):
@@ -55,7 +55,7 @@ def command(
     for model, tried in search.items():
         run_many(tried, workers)
         best = settings(model)[tried.index(min(tried, key=error))]
-        asked = [RunRequest(TASK, model, seed, "tuned", best, RESULTS) for seed in numbers]
+        asked = [RunRequest(TASK, model, seed, "tuned", best, RUNS) for seed in numbers]
         run_many(asked, workers)
         chosen += tried + asked
     print(tables_text([resolve(request).record_path for request in chosen]))

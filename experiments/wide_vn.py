@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RESULTS, start
+from recipe import RUNS, start
 
 from mooring.suite.report import tables_text
 from mooring.suite.train import RunRecord, RunRequest, get_experiment, parse_seeds, resolve, run_many
@@ -41,7 +41,7 @@ def equal(sizes: list[int], seeds: list[int]) -> list[RunRequest]:
             seed,
             "width",
             {"num_identifiers": size, "slots": slots, "hopeless_both": hopeless(size)} | at_rate(rate),
-            RESULTS,
+            RUNS,
         )
         for size in sizes
         for seed in seeds
@@ -76,10 +76,10 @@ def command(
         point: dict[str, Any] = {"num_identifiers": size, "slots": size}
         length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * own.epochs}
         for model in models.split(","):
-            tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RESULTS) for rate in RATES]
+            tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RUNS) for rate in RATES]
             run_many(tried, workers)
             best = at_rate(RATES[tried.index(max(tried, key=both))])
-            rest = [RunRequest(TASK, model, seed, "wide", point | length | best, RESULTS) for seed in chosen]
+            rest = [RunRequest(TASK, model, seed, "wide", point | length | best, RUNS) for seed in chosen]
             run_many(rest, workers)
             asked += tried + rest
     print(tables_text([resolve(request).record_path for request in asked]))

@@ -24,6 +24,12 @@ def test_every_record_may_be_published() -> None:
     assert refusals(ROOT / "results", preset_configs()) == []
 
 
+def test_the_published_records_are_few_small_files() -> None:
+    sizes = [path.stat().st_size for path in (ROOT / "results").rglob("*") if path.is_file()]
+    assert len(sizes) <= 40
+    assert sum(sizes) <= 6_000_000
+
+
 def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     page = tmp_path / "README.md"

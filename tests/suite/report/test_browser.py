@@ -33,7 +33,7 @@ def pages(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     looked, left_out = insides([out])
     assert left_out == []
     build_report([out], folder / "demo.html", looked)
-    build_report([*(ROOT / "results").glob("audit*")], folder / "long.html")
+    build_report([ROOT / "results" / "audit.jsonl"], folder / "long.html")
     record = json.loads(next(out.rglob("anchored-seed0.json")).read_text(encoding="utf-8"))
     (folder / "evil.json").write_text(json.dumps({**record, "model": EVIL, "title": EVIL}))
     build_report([folder / "evil.json"], folder / "evil.html", [replace(looked[0], title=EVIL, command=EVIL)])

@@ -50,7 +50,7 @@ class RunRequest:
     seed: int
     preset: str
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    out: Path = Path("results")
+    out: Path = Path("runs")
     devices: int = 1
     accelerator: str = "cpu"
 
