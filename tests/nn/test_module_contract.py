@@ -98,7 +98,8 @@ def test_reset_parameters_restores_the_initial_distribution(name: str) -> None:
 def test_repr_is_short(name: str) -> None:
     text = repr(MODULES[name]())
     assert text.startswith(type(MODULES[name]()).__name__ + "(10, ")
-    assert len(text) < 140
+    # The fixtures start far from the identity, which users do not ask for; all other options count.
+    assert len(text.replace(", init_std=0.5", "")) < 120
     assert "\n" not in text
 
 
