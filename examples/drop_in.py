@@ -69,7 +69,7 @@ def main() -> None:
     memories = {
         "GIN": lambda: None,
         "GIN + VirtualNode": lambda: VirtualNode(CHANNELS),
-        "GIN + SlotVirtualNode": lambda: SlotVirtualNode(CHANNELS, slots=8),
+        "GIN + SlotVirtualNode": lambda: SlotVirtualNode.moored(CHANNELS, slots=8),
     }
     print(f"{'model':<24}{'error':>8}{'seconds':>10}")
     for name, build in memories.items():

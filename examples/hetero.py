@@ -40,7 +40,9 @@ class Net(nn.Module):
         self.lift = nn.ModuleDict({name: nn.Linear(TASTES, width) for name, width in WIDTHS.items()})
         to_shop, to_customer = SAGEConv((-1, -1), WIDTHS["shop"]), SAGEConv((-1, -1), WIDTHS["customer"])
         self.conv = HeteroConv({("customer", "passes", "shop"): to_shop, ("shop", "greets", "customer"): to_customer})
-        self.memory = HeteroSlotVirtualNode(WIDTHS, slots, init_std=0.5, anchor_init=2.0) if slots else None
+        self.memory = (
+            HeteroSlotVirtualNode(WIDTHS, slots, competition=True, init_std=0.5, anchor_init=2.0) if slots else None
+        )
         self.head = Linear(WIDTHS["shop"], 1)
 
     def forward(self, data: Batch) -> Tensor:

@@ -34,7 +34,8 @@ class Classifier(lightning.LightningModule):
         self.save_hyperparameters()
         self.lift = nn.Linear(3, channels)
         self.layers = nn.ModuleList(
-            SlotConv(channels, GINConv(nn.Linear(channels, channels)), slots, init_std=0.1) for _ in range(2)
+            SlotConv(channels, GINConv(nn.Linear(channels, channels)), slots, competition=True, init_std=0.1)
+            for _ in range(2)
         )
         self.readout = SlotAggregation(channels, slots, out_channels=1)
 

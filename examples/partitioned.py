@@ -56,7 +56,13 @@ class Counter(nn.Module):
         self.embed = nn.Embedding(COLOURS, CHANNELS)
         self.conv = SAGEConv(CHANNELS, CHANNELS)
         self.memory = SlotVirtualNode(
-            CHANNELS, SLOTS, merge=all_merge if spread else None, hidden_channels=CHANNELS, init_std=0.1
+            CHANNELS,
+            SLOTS,
+            competition=True,
+            anchor_init=5.0,
+            merge=all_merge if spread else None,
+            hidden_channels=CHANNELS,
+            init_std=0.1,
         )
         self.head = nn.Linear(CHANNELS, 1)
 

@@ -59,7 +59,7 @@ class Carried(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5) for _ in range(2))
+        self.layers = nn.ModuleList(SlotVirtualNode(CHANNELS, 3, 2, routing="free", init_std=0.5) for _ in range(2))
         self.layers[1].write.slot.requires_grad_(False)  # those of the layer before take their place
 
     def forward(self, x: Tensor, batch: Tensor) -> Tensor:
@@ -87,6 +87,8 @@ class Typed(nn.Module):
 CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
     "SlotVirtualNode": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), plain, "aot_eager"),
     "SlotVirtualNode, inductor": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), plain, "inductor"),
+    "free": (lambda: SlotVirtualNode(CHANNELS, 3, 2, routing="free", init_std=0.5), plain, "aot_eager"),
+    "free, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, routing="free", init_std=0.5), left_out, "eager"),
     "SlotVirtualNode, masked": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), masked, "eager"),
     "film, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5), left_out, "eager"),
     "residual, left out": (lambda: SlotVirtualNode(CHANNELS, 3, 2, integrate="residual"), left_out, "eager"),

@@ -36,8 +36,8 @@ def build(name: str) -> nn.Module:
     torch.manual_seed(0)
     if name == "addressed":
         return SlotVirtualNode(CHANNELS, 3, 2, address_channels=ADDRESS, init_std=0.5).double()
-    if name == "anchored":
-        return SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5).double()
+    if name in ("anchored", "free"):
+        return SlotVirtualNode(CHANNELS, 3, 2, routing="free" if name == "free" else None, init_std=0.5).double()
     return VirtualNode(CHANNELS).double()
 
 
@@ -106,7 +106,7 @@ class Carried(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(build("anchored") for _ in range(2))
+        self.layers = nn.ModuleList(build("free") for _ in range(2))
 
     def forward(self, x: Tensor, index: Tensor, address: None = None) -> Tensor:
         h, memory = self.layers[0](x, index, return_state=True)

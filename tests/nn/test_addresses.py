@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from mooring.nn import Addresses, SlotMemory
+from mooring.nn import Addresses, SlotMemory, SlotVirtualNode
+from mooring.nn.addresses import SelfAddresses
 from support import Ragged, assert_close
 
 from modules import ADDRESS, CHANNELS, HEADS, SLOTS, slots  # isort: skip
@@ -34,6 +35,53 @@ def test_without_addresses_content_does_the_routing() -> None:
     assert not torch.allclose(one.read_weights, other.read_weights)  # type: ignore[arg-type]
 
 
+def test_a_self_addressed_node_is_routed_by_its_standardised_state() -> None:
+    """Scores of one head are those of addresses that are given as ``layer_norm(x)``."""
+    own = SlotVirtualNode(CHANNELS, SLOTS, heads=1, init_std=0.5).double()
+    given = SlotVirtualNode(
+        CHANNELS, SLOTS, heads=1, init_std=0.5, address_channels=CHANNELS, temperature=0.25
+    ).double()
+    given.load_state_dict(own.state_dict())
+    x = 3.0 + 7.0 * BATCH.randn(BATCH.num_nodes, CHANNELS)
+    address = (x - x.mean(dim=1, keepdim=True)) / x.var(dim=1, correction=0, keepdim=True).add(1e-5).sqrt()
+    assert_close(own(x, BATCH.index()), given(x, BATCH.index(), address=address))
+
+
+def test_a_self_addressed_node_reads_where_it_writes() -> None:
+    """A node's reads over the slots are what it wrote to each slot, normalised."""
+    torch.manual_seed(0)
+    for routing, same in (("self", True), ("free", False)):
+        module = slots(routing=routing).double()
+        _, memory = module(BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index(), return_state=True)
+        wrote = memory.write_weights * memory.state.log_mass.exp()[BATCH.index()]
+        assert torch.allclose(wrote / wrote.sum(dim=1, keepdim=True), memory.read_weights) is same
+
+
+def test_heads_of_self_addressed_slots_have_temperatures_from_sharp_to_soft() -> None:
+    torch.manual_seed(0)
+    addresses = SelfAddresses(97, slots=101, heads=4, dim=31, temperature=0.5)
+    slot, node = addresses.routes(torch.randn(53, 97))
+    deviations = torch.einsum("na,mha->nmh", node.squeeze(1), slot).detach().std(dim=(0, 1))
+    assert deviations.tolist() == pytest.approx([2.0, 1.0, 0.5, 0.25], rel=0.1)
+    assert "scale" not in dict(addresses.state_dict())
+    (alone,) = SelfAddresses(97, slots=3, heads=1, dim=4, temperature=0.5).scale.flatten().tolist()
+    assert alone == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"routing": "own"}, r"routing is 'own' but 'given', 'self', 'free' or None was expected"),
+        ({"routing": "given"}, r"routing='given' needs the width of the addresses\. Pass address_channels"),
+        ({"routing": "self", "address_channels": 3}, r"address_channels=3 has no effect with routing='self'"),
+        ({"routing": "free", "address_channels": 3}, r"address_channels=3 has no effect with routing='free'"),
+    ],
+)
+def test_a_routing_that_cannot_be_is_refused(options: dict[str, object], message: str, as_users_run_it: None) -> None:
+    with pytest.raises(ValueError, match=f"^SlotVirtualNode: {message}"):
+        slots(**options)
+
+
 def test_a_new_address_moves_the_routing() -> None:
     x = BATCH.randn(BATCH.num_nodes, CHANNELS, salt=2)
     one, other = (memory_of(x, BATCH.randn(BATCH.num_nodes, ADDRESS, salt=salt)) for salt in (3, 4))
@@ -43,7 +91,7 @@ def test_a_new_address_moves_the_routing() -> None:
 def test_writes_and_reads_share_one_projection() -> None:
     module = slots(address_channels=ADDRESS)
     assert module.read is not None
-    assert module.write.addresses is module.read.addresses
+    assert module.read.by_address
     names = [name for name, _ in module.named_parameters() if "addresses" in name]
     assert names == ["write.addresses.slot", "write.addresses.weight"]
 

@@ -29,7 +29,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {"address_channels": WIDTH, "slots": WIDTH, "heads": WIDTH, "dim": WIDTH, "temperature": POSITIVE},
     ),
     "SlotWrite": (SIZES, {**WIDTHS, "temperature": POSITIVE, "addresses": ["yes", 3]}),
-    "SlotRead": (SIZES, {**WIDTHS, "temperature": POSITIVE, "out_channels": WIDTH, "addresses": ["yes", 3]}),
+    "SlotRead": (SIZES, {**WIDTHS, "temperature": POSITIVE, "out_channels": WIDTH, "by_address": ["yes", 3]}),
     "SlotUpdate": (
         SIZES,
         {
@@ -150,7 +150,7 @@ WORDS: list[tuple[str, dict[str, Any], str]] = [
     ("HeteroSlotVirtualNode", {"memory_channels": 9}, "memory_channels=9 cannot be split over heads=2. Pick heads"),
     *(
         (module, {"addresses": mnn.Addresses(ADDRESS, *sizes, 5)}, f"(slots, heads) = {sizes} but slots=3 and heads=2")
-        for module in ("SlotWrite", "SlotRead")
+        for module in ("SlotWrite",)
         for sizes in ((SLOTS + 1, HEADS), (SLOTS, 1))
     ),
 ]
@@ -179,7 +179,7 @@ IDLE: list[tuple[str, dict[str, Any], str]] = [
     ),
     *(
         (module, {"addresses": mnn.Addresses(ADDRESS, SLOTS, HEADS, 5, 0.5), "temperature": 0.25}, "of addresses, 0.5")
-        for module in ("SlotWrite", "SlotRead")
+        for module in ("SlotWrite",)
     ),
 ]
 

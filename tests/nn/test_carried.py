@@ -24,7 +24,8 @@ BATCH = Ragged((7, 0, 3, 11), False, seed=4)
 
 
 def module(**options: object) -> SlotVirtualNode:
-    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, **options).double()  # type: ignore[arg-type]
+    routing = None if "address_channels" in options else "free"
+    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, **{"routing": routing, **options}).double()  # type: ignore[arg-type]
 
 
 def features() -> torch.Tensor:
@@ -38,7 +39,7 @@ def test_slots_of_the_layer_before_are_queries_and_residual(integrate: str) -> N
     _, after = memory(x, BATCH.index(), num_graphs=4, memory=before, return_state=True)
     for graph in range(4):
         own = BATCH.index() == graph
-        learned = SlotVirtualNode(CHANNELS, SLOTS, heads=2, integrate=integrate).double()  # type: ignore[arg-type]
+        learned = SlotVirtualNode(CHANNELS, SLOTS, heads=2, routing="free", integrate=integrate).double()  # type: ignore[arg-type]
         learned.load_state_dict(memory.state_dict())
         with torch.no_grad():
             learned.write.slot.copy_(before.slots[graph])
@@ -166,7 +167,7 @@ def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch, backend: s
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_plan_first_used_in_inference_mode_serves_training(backend: str, inside: bool) -> None:
     """Validation comes first in Lightning, and one large graph has one plan for both."""
-    memory, x = SlotVirtualNode(CHANNELS, SLOTS), torch.randn(7, CHANNELS)
+    memory, x = SlotVirtualNode(CHANNELS, SLOTS, routing="free"), torch.randn(7, CHANNELS)
     batch = torch.tensor([0, 2, 0, 0, 2, 1, 2], dtype=torch.int32)
     with ops.use_backend(backend):
         plan = None if inside else ops.plan(batch)

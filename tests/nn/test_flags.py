@@ -16,6 +16,7 @@ from mooring.nn import MemorySpec, SlotMemory
 from mooring.ops import SlotState
 from mooring.zoo.ablations import RegisterVirtualNode, TokenWrite
 from mooring.zoo.base import GlobalModule
+from mooring.zoo.latents import RelayRead
 from mooring.zoo.readouts import StarGIN
 from mooring.zoo.sum_attention import MagnitudeUpdate
 from mooring.zoo.wide import WideVirtualNode, added
@@ -30,6 +31,7 @@ SPEC = MemorySpec(**SIZES)
 BUILDS: dict[type, dict[str, Any]] = {
     mnn.SlotVirtualNode: SIZES,
     mnn.SlotWrite: SIZES,
+    mnn.SlotRead: SIZES,
     mnn.SlotUpdate: SIZES,
     mnn.SlotAggregation: SIZES,
     mnn.HeteroSlotVirtualNode: SIZES,
@@ -40,6 +42,7 @@ BUILDS: dict[type, dict[str, Any]] = {
     models.Layer: {"channels": CHANNELS},
     models.PositionEncoder: {"in_channels": 3, "channels": CHANNELS},
     StarGIN: {"spec": SPEC},
+    RelayRead: {"spec": SPEC, "out_channels": 11, "by_address": False},
     TokenWrite: {"spec": SPEC, "addresses": None, "tokens": 2, "silent": False},
     RegisterVirtualNode: {"spec": SPEC, "tokens": 2},
     MagnitudeUpdate: {"spec": SPEC, "total": False},

@@ -85,15 +85,19 @@ def test_a_type_is_told_by_its_plan() -> None:
         module(x, plan_dict={"shop": plans["user"]})
 
 
-def test_every_type_has_projections_of_its_own_and_the_slots_are_shared() -> None:
-    module = HeteroSlotVirtualNode({"user": 8, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
+@pytest.mark.parametrize("routing", ["self", "free"])
+def test_every_type_has_projections_of_its_own_and_the_slots_are_shared(routing: Any) -> None:
+    widths = {"user": 8, "item": CHANNELS}
+    module = HeteroSlotVirtualNode(widths, SLOTS, heads=2, routing=routing, init_std=0.5).double()
     x = {"user": USERS.randn(USERS.num_nodes, 8), "item": ITEMS.randn(ITEMS.num_nodes, CHANNELS)}
     out = module(x, batch()[1])
     sum(one.sum() for one in out.values()).backward()  # type: ignore[union-attr]
     assert {name: one.shape for name, one in out.items()} == {name: one.shape for name, one in x.items()}
-    user, item = module.parts.values()
-    assert user.write.slot is item.write.slot  # type: ignore[union-attr]
-    assert user.write.lin_key is not item.write.lin_key  # type: ignore[union-attr]
+    parts: Any = module.parts.values()
+    user, item = (part.write if routing == "free" else part.write.addresses for part in parts)
+    assert user.slot is item.slot
+    key = "lin_key" if routing == "free" else "weight"
+    assert getattr(user, key) is not getattr(item, key)
     for name, parameter in module.named_parameters():
         # An anchor's value is read where nothing was written, and in such a graph nobody is there to read it.
         assert name == "update.anchor_value" or (parameter.grad is not None and bool(parameter.grad.any())), name
@@ -273,7 +277,7 @@ def test_weights_find_their_type_in_any_order() -> None:
 
 
 def test_weights_that_were_saved_by_number_are_still_read() -> None:
-    module = HeteroSlotVirtualNode({"user": CHANNELS, "my.item": 8}, SLOTS, heads=2)
+    module = HeteroSlotVirtualNode({"user": CHANNELS, "my.item": 8}, SLOTS, heads=2, routing="free")
     numbers = {"user": "0", "my#item": "1"}
     old = {}
     for key, value in module.state_dict().items():
@@ -294,15 +298,17 @@ class Unit(nn.Module):
         return nn.functional.normalize(weight, dim=-1)
 
 
+@pytest.mark.parametrize("routing", ["self", "free"])
 @pytest.mark.parametrize("competition", [True, False])
-def test_a_parametrised_slot_serves_all_types(competition: bool) -> None:
-    options: dict[str, Any] = {"heads": 2, "init_std": 0.5, "competition": competition}
+def test_a_parametrised_slot_serves_all_types(competition: bool, routing: str) -> None:
+    options: dict[str, Any] = {"heads": 2, "init_std": 0.5, "competition": competition, "routing": routing}
     module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, **options).double()
     plain = copy.deepcopy(module)
-    parametrize.register_parametrization(module.parts["user"].write, "slot", Unit())  # type: ignore[arg-type]
+    holders: list[Any] = [part.write for part in (module.parts["user"], plain.parts["user"])]  # type: ignore[union-attr]
+    holder, other = (write if routing == "free" else write.addresses for write in holders)
+    parametrize.register_parametrization(holder, "slot", Unit())
     with torch.no_grad():
-        slot = plain.parts["user"].write.slot  # type: ignore[union-attr]
-        slot.copy_(nn.functional.normalize(slot, dim=-1))  # type: ignore[arg-type,operator]
+        other.slot.copy_(nn.functional.normalize(other.slot, dim=-1))
     x, index = batch()
     for name, out in module(x, index).items():
         assert_close(out, plain(x, index)[name])
@@ -310,8 +316,10 @@ def test_a_parametrised_slot_serves_all_types(competition: bool) -> None:
     copy.deepcopy(module)(x, index)
 
 
-def test_slots_stay_shared_when_weights_are_assigned() -> None:
-    module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, competition=True)
+@pytest.mark.parametrize("routing", ["self", "free"])
+def test_slots_stay_shared_when_weights_are_assigned(routing: Any) -> None:
+    widths = {"user": CHANNELS, "item": CHANNELS}
+    module = HeteroSlotVirtualNode(widths, SLOTS, heads=2, routing=routing, competition=True)
     number = len(list(module.parameters()))
     module.load_state_dict({key: value.clone() for key, value in module.state_dict().items()}, assign=True)
     assert len(list(module.parameters())) == number

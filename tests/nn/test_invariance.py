@@ -71,7 +71,7 @@ def change_when_doubled(module: SlotVirtualNode | VirtualNode) -> float:
 def test_anchors_see_a_doubled_graph_and_plain_attention_does_not() -> None:
     """``prop:replication``; the mean is blind too, and the sum is not."""
     blind, seeing = (
-        ("cross-attn", "mean", "max", "clones"),
+        ("cross-attn", "free, cross-attn", "mean", "max", "clones"),
         ("anchored", "anchored, log-odds", "anchored, mixture", "sum"),
     )
     for name in blind:

@@ -195,7 +195,7 @@ def test_to_hetero_gives_each_type_its_own() -> None:
     with torch.no_grad():
         out = net({"user": X, "item": torch.randn(4, OTHER)}, edges)
     assert {name: tuple(one.shape) for name, one in out.items()} == {"user": (7, CHANNELS), "item": (4, CHANNELS)}
-    assert not torch.equal(net.memory["user"].write.slot, net.memory["item"].write.slot)
+    assert not torch.equal(net.memory["user"].write.lin_value.weight, net.memory["item"].write.lin_value.weight)
 
 
 MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [

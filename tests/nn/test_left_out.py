@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from mooring.nn import Addresses, SlotConv, SlotRead, SlotVirtualNode, SlotWrite, VirtualNode
+from mooring.nn.part import hide
 from support import Ragged, assert_close, assert_finite
 
 from modules import ADDRESS, CHANNELS, HEADS, NAMES, SLOTS, build, inputs  # isort: skip
@@ -126,12 +127,14 @@ def test_of_a_write(addressed: bool, way: str, held: float, folded: bool) -> Non
 @pytest.mark.parametrize("residual", [True, False])
 def test_of_a_read(addressed: bool, residual: bool, held: float, folded: bool) -> None:
     torch.manual_seed(0)
-    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS) if addressed else None
-    module = force(SlotRead(CHANNELS, SLOTS, HEADS, addresses=addresses).double(), folded)
+    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS).double()
+    module = force(SlotRead(CHANNELS, SLOTS, HEADS, by_address=addressed).double(), folded)
     memory = BATCH.randn(4, SLOTS, CHANNELS, salt=9)
     gain = BATCH.randn(CHANNELS, salt=8) if residual else None
 
     def run(leaves: dict[str, Tensor]) -> list[Tensor]:
+        if addressed:  # hidden before the projection, as SlotVirtualNode does
+            leaves = {**leaves, "address": addresses.routes(leaves["x"], hide(leaves["address"], KEPT))}  # type: ignore[dict-item]
         out = module(**leaves, memory=memory, batch=INDEX, targets=KEPT, gain=gain)
         expected = leaves["x"][OUT] if residual else torch.zeros(int(OUT.sum()), CHANNELS).double()
         assert torch.equal(out[OUT].nan_to_num(7.0), expected.nan_to_num(7.0))

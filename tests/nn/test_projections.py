@@ -51,7 +51,7 @@ def linears(module: nn.Module) -> list[tuple[nn.Module, str]]:
 
 
 def module(integrate: str = "film") -> SlotVirtualNode:
-    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, integrate=integrate, init_std=0.5).double()  # type: ignore[arg-type]
+    return SlotVirtualNode(CHANNELS, SLOTS, heads=2, routing="free", integrate=integrate, init_std=0.5).double()  # type: ignore[arg-type]
 
 
 @EACH
@@ -107,7 +107,7 @@ def test_peft_adapters_learn_and_merge(batch: Ragged) -> None:
 def test_peft_adapts_slots_for_all_node_types() -> None:
     """Projections of the slots are shared by all types, and so is what wraps them."""
     peft = pytest.importorskip("peft", reason="peft is for development: pip install 'mooring[dev]'")
-    memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, init_std=0.5).double()
+    memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, routing="free", init_std=0.5).double()
     batch = BATCHES["small graphs"]
     x = {"user": batch.randn(batch.num_nodes, CHANNELS), "item": batch.randn(batch.num_nodes, 8)}
     index = {"user": batch.index(), "item": batch.index()}
@@ -140,7 +140,7 @@ def test_hooks_fire_whatever_the_batch(batch: Ragged) -> None:
 @pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query"])
 def test_a_hook_on_one_projection_changes_nothing(where: str, heads: int, batch: Ragged) -> None:
     """With one head a projected key is as wide as a node, and must not be taken for it."""
-    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=heads, init_std=0.5).double()
+    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=heads, routing="free", init_std=0.5).double()
     x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
     expected, state = memory(x, index), memory.write(x, index)
     memory.get_submodule(where).register_forward_hook(lambda *_: None)
@@ -206,7 +206,7 @@ def test_quantised_layers(name: str, batch: Ragged) -> None:
 
 def test_dropout_is_off_in_eval_and_keeps_masses_on_average() -> None:
     batch = BATCHES["large graph"]
-    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=2, dropout=0.5, init_std=0.5).double()
+    memory = SlotVirtualNode(CHANNELS, SLOTS, heads=2, routing="free", dropout=0.5, init_std=0.5).double()
     plain = module()
     plain.load_state_dict(memory.state_dict())
     x = batch.randn(batch.num_nodes, CHANNELS)

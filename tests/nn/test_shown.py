@@ -21,7 +21,7 @@ UPDATE = {"mass": "log_odds", "anchor_init": 2.5, "mass_map": "linear", "content
 OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
     mnn.Addresses: ({"address_channels": ADDRESS, "slots": SLOTS, "heads": HEADS, "dim": 5}, {"temperature": 0.5}),
     mnn.SlotWrite: (SIZES, {"heads": 5, "temperature": 0.5, "addresses": ADDRESSES, "competition": True}),
-    mnn.SlotRead: (SIZES, {"heads": 5, "out_channels": 7, "temperature": 0.5, "addresses": ADDRESSES}),
+    mnn.SlotRead: (SIZES, {"heads": 5, "out_channels": 7, "temperature": 0.5, "by_address": True}),
     mnn.SlotUpdate: (
         SIZES,
         {"heads": 5, "anchored": False, "split": False, "hidden_channels": 13, "norm": "batch", **UPDATE},
@@ -43,6 +43,7 @@ OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
     SlotVirtualNode: (
         SIZES,
         {"heads": 5, "anchored": False, "temperature": 0.5, "address_channels": ADDRESS, "split": False}
+        | {"routing": "free"}
         | {"integrate": "residual", "hidden_channels": 13, "update_channels": 17, "update_norm": "batch"}
         | {"dropout": 0.125, "competition": True, "merge": ops.all_merge, "init_std": 0.5}
         | UPDATE,
@@ -50,6 +51,7 @@ OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
     HeteroSlotVirtualNode: (
         {"channels": {"a": CHANNELS}, "slots": SLOTS, "heads": HEADS},
         {"heads": 5, "memory_channels": 20, "anchored": False, "temperature": 0.5, "competition": True}
+        | {"routing": "free"}
         | {"dropout": 0.125, "hidden_channels": 13, "init_std": 0.5, "split": False, "norm": "batch"}
         | UPDATE,
     ),
@@ -104,7 +106,8 @@ def test_an_integration_is_printed_as_it_is() -> None:
 def test_modules_of_the_zoo_differ_where_they_differ() -> None:
     spec = zoo.MemorySpec(channels=16, slots=4)
     moored = repr(zoo.build("moored", spec))
-    assert moored != repr(zoo.build("anchored", spec)) == "SlotVirtualNode(16, slots=4, heads=4, anchored=True)"
+    paper = "SlotVirtualNode(16, slots=4, heads=4, anchored=True, routing='free')"
+    assert moored != repr(zoo.build("anchored", spec)) == paper
     assert "integrate='linear_film', mass_map='linear', competition=True" in moored
 
 

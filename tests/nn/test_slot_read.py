@@ -1,5 +1,7 @@
 """Folding the projections into the slots changes the order of the products and nothing else."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,6 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from mooring.nn import Addresses, SlotRead
+from mooring.nn.addresses import Routes
 from mooring.ops import reference
 from support import Ragged, assert_close, assert_same, ragged, tile_sizes
 
@@ -18,8 +21,14 @@ OUT = 11
 
 def read(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotRead:
     torch.manual_seed(0)
-    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS, 0.5) if addressed else None
-    return SlotRead(CHANNELS, SLOTS, HEADS, out_channels=OUT, temperature=0.5, addresses=addresses).to(dtype)
+    scores: dict[str, Any] = {"by_address": True} if addressed else {"temperature": 0.5}
+    return SlotRead(CHANNELS, SLOTS, HEADS, out_channels=OUT, **scores).to(dtype)
+
+
+def routes(batch: Ragged, dtype: torch.dtype = torch.float64) -> Routes:
+    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS, 0.5).to(dtype)
+    address = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=4)
+    return Routes(*(side.detach() for side in addresses.routes(address, address)))
 
 
 @given(ragged(3), st.booleans(), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
@@ -29,7 +38,7 @@ def test_folded_equals_plain_on_values_and_all_gradients(
     module = read(addressed, dtype)
     names = [name for name, _ in module.named_parameters()]
     targets = batch.mask() if masked else None
-    address = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype) if addressed else None
+    address = routes(batch, dtype) if addressed else None
 
     def run(folded: bool, x: Tensor, memory: Tensor, *parameters: Tensor) -> Tensor:
         module.folded = folded
@@ -55,21 +64,24 @@ def test_equals_the_equations_by_the_oracle() -> None:
 
 
 def test_a_missing_address_is_named() -> None:
-    with pytest.raises(ValueError, match="SlotRead") as caught:
-        read(addressed=True)(torch.zeros(5, CHANNELS).double(), torch.zeros(1, SLOTS, CHANNELS).double())
-    assert "routes by address (address_channels=7) but got none" in str(caught.value)
+    x, memory = torch.zeros(12, CHANNELS).double(), torch.zeros(1, SLOTS, CHANNELS).double()
+    with pytest.raises(ValueError, match=r"^SlotRead: address is None but .* Pass address=write.routes\(x, address\)"):
+        read(addressed=True)(x, memory)
+    with pytest.raises(ValueError, match=r"^SlotRead: address is a .*Routes but content .* by_address=True"):
+        read(addressed=False)(x, memory, address=routes(Ragged((12,), True, seed=1)))
+    with pytest.raises(ValueError, match=r"^SlotRead: temperature=0.5 has no effect, since scores by address"):
+        SlotRead(CHANNELS, SLOTS, HEADS, temperature=0.5, by_address=True)
 
 
 @pytest.mark.parametrize("folded", [True, False])
 @pytest.mark.parametrize("addressed", [True, False])
 def test_a_gain_adds_the_scaled_reading_to_the_nodes(addressed: bool, folded: bool) -> None:
     torch.manual_seed(0)
-    addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS, 0.5) if addressed else None
-    module = SlotRead(CHANNELS, SLOTS, HEADS, addresses=addresses).double()
+    module = SlotRead(CHANNELS, SLOTS, HEADS, by_address=addressed).double()
     module.folded = folded
     batch = Ragged((5, 0, 7), False, seed=1)
     x, memory = batch.randn(batch.num_nodes, CHANNELS, salt=1), batch.randn(batch.num_graphs, SLOTS, CHANNELS, salt=2)
     gain = batch.randn(CHANNELS, salt=3)
-    address = batch.randn(batch.num_nodes, ADDRESS, salt=4) if addressed else None
+    address = routes(batch) if addressed else None
     plain = module(x, memory, batch.index(), address=address)
     assert_close(module(x, memory, batch.index(), address=address, gain=gain), x + gain * plain)

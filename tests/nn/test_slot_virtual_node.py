@@ -51,7 +51,7 @@ def test_memory_shows_what_happened(name: str) -> None:
     assert not bool(memory.write_weights[~sources].any())
     written = torch.zeros(5, count, HEADS).double().index_add(0, BATCH.index(), memory.write_weights)
     assert_close(written, memory.state.log_mass.isfinite().double())
-    assert (memory.anchor_weight is None) == (name == "cross-attn")
+    assert (memory.anchor_weight is None) == ("cross-attn" in name)
     if memory.anchor_weight is not None:
         assert bool((memory.anchor_weight[1] == 1).all()), "an empty graph is all anchor"
     assert (memory.read_weights is None) == (name == "global film")
@@ -92,7 +92,7 @@ def test_slots_start_different_and_stay_so() -> None:
 @pytest.mark.parametrize("anchored", [True, False])
 def test_the_memory_is_the_equations_by_hand(anchored: bool) -> None:
     """``eq:slotread`` with its residual, ``S + mu W_O``, and the mass, if any, after both normalisations."""
-    module = slots(anchored=anchored).double()
+    module = slots(anchored=anchored, routing="free").double()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn_like(parameter))

@@ -18,7 +18,7 @@ SPEC = MemorySpec(channels=12, slots=5, heads=3)
 # Arguments of the module that no spec has: which model it is, and a function.
 LEFT_OUT = {"anchored", "merge"}
 # What a spec starts with where the module's own default is another one, or none.
-OWN_DEFAULTS = {"slots", "init_std"}
+OWN_DEFAULTS = {"slots", "init_std", "temperature", "routing"}
 
 
 def test_the_module_and_the_spec_have_the_same_options() -> None:
@@ -41,6 +41,7 @@ def seen(module: SlotVirtualNode) -> dict[str, Any]:
         "heads": module.heads,
         "temperature": module.write.temperature,
         "address_channels": module.address_channels,
+        "routing": module.routing,
         "init_std": module.integrate.init_std,
         "mass": module.update.mass,
         "split": module.update.split,
@@ -62,6 +63,7 @@ CHANGED = {
     "heads": 2,
     "temperature": 0.5,
     "address_channels": 11,
+    "routing": "self",
     "init_std": 0.25,
     "mass": "log_odds",
     "split": False,
@@ -110,7 +112,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("split", "competition"), ("no", 1, None)),
     **dict.fromkeys(("dropout", "content_dropout"), (1.0, -0.5, "0")),
     **dict.fromkeys(("init_std", "anchor_init"), (float("inf"), "1", None)),
-    **dict.fromkeys(("mass", "mass_map", "update_norm", "integrate"), ("lenear", None)),
+    **dict.fromkeys(("mass", "mass_map", "update_norm", "integrate", "routing"), ("lenear", None)),
     "temperature": (0.0, -1.0, "1", float("nan")),
 }
 REFUSED = [(name, value) for name, values in WRONG.items() for value in values]

@@ -128,7 +128,7 @@ def test_control_a_sum_that_sends_no_gradient_to_other_ranks(results: Results, n
     found = compare(results, name, torch.float64, "one-sided")
     assert found["out"] <= TOLERANCE
     assert found["x"] > 1e-3
-    assert found["write.lin_key.weight"] > 1e-2
+    assert found["write.addresses.weight"] > 1e-2
 
 
 def test_second_derivatives_go_through_the_merge() -> None:

@@ -47,7 +47,7 @@ def test_forward_and_backward_of_a_module(name: ops.backend.Backend) -> None:
 
 def test_a_backward_forms_no_product_that_nobody_asked_for() -> None:
     """With the update alone trainable: the context of FiLM, keys and values of the read, and nothing of the nodes."""
-    module, x = SlotVirtualNode(CHANNELS, SLOTS, HEADS), torch.randn(NODES, CHANNELS)
+    module, x = SlotVirtualNode(CHANNELS, SLOTS, HEADS, routing="free"), torch.randn(NODES, CHANNELS)
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name.startswith("update"))
     film, read = (3 + 2) * CHANNELS * HIDDEN, ROWS * (2 * CHANNELS + 2 * HIDDEN)

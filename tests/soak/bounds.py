@@ -13,6 +13,7 @@ from mooring.nn.slot_update import LOG_ODDS_FLOOR
 
 # Roundings on the way from an input to an output; the largest seen stays several times below.
 SLACK = 64.0
+LAYER_NORM_EPS = 1e-5
 
 
 class Bounds(NamedTuple):
@@ -34,7 +35,7 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     rounding = torch.finfo(dtype).eps
     if not subject.is_op:
         size = _module_size(nodes, rounding, subject, exact)
-        return Bounds(SLACK * rounding * size, SLACK * rounding * size * size)
+        return Bounds(SLACK * rounding * size, SLACK * rounding * size * size * _steepness(nodes))
     kept = torch.float32 if dtype == torch.bfloat16 else dtype
     statistics = torch.finfo(kept).eps
     if subject.name == "read":
@@ -64,6 +65,14 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     rows = torch.cat([content, content, error, mass, mass, mass] if subject.name == "merge" else [content, mass], dim=1)
     worst = float(error.amax()) if error.numel() else 1.0
     return Bounds(SLACK * statistics * rows, SLACK * (rounding + statistics * worst))
+
+
+def _steepness(nodes: Nodes) -> float:
+    """Return the largest slope of standardising a node, by which the rounding of its gradient is multiplied."""
+    kept = nodes.x[~nodes.left_out].double()
+    if not kept.numel():
+        return 1.0
+    return max(1.0, float((kept.var(dim=1, correction=0) + LAYER_NORM_EPS).rsqrt().amax()))
 
 
 def _module_size(nodes: Nodes, rounding: float, subject: Subject, exact: bool) -> float:

@@ -176,7 +176,7 @@ def test_a_sink_can_be_turned_off_and_then_nothing_counts() -> None:
 
 
 def test_the_self_loop_is_one_more_slot() -> None:
-    read, given = RelayRead(SPEC, None, 11).double(), call(sizes=(7,))
+    read, given = RelayRead(SPEC, 11, by_address=False).double(), call(sizes=(7,))
     memory = torch.randn(1, 5, 12, dtype=torch.float64)
     query, key = read.score_parts(given.x, memory, None)
     weights = ops.read_weights(query, key)

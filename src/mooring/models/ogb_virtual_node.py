@@ -12,7 +12,7 @@ from mooring.models.layers import Norm, norm_of
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_input, check_return_state, check_share
 from mooring.nn.memory import carried_slots
-from mooring.nn.part import readers, writers
+from mooring.nn.part import readers, sound_nodes, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan
 from mooring.ops.checks import check_count
@@ -105,7 +105,7 @@ class OGBVirtualNode(nn.Module):
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         if self.norm == "batch":
             self._check_graphs(plan.num_graphs)
-        reads = readers(x, None, writers(sources, log_weight), targets)
+        reads = readers(sound_nodes(x, None, writers(sources, log_weight)), targets)
         mean = pooled_mean(x, plan, sources=sources, log_weight=log_weight)
         pooled = (mean.total if self.pool == "sum" else mean.content).view(plan.num_graphs, self.channels)
         state = pooled.to(x.dtype)

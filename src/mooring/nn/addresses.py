@@ -1,16 +1,46 @@
-"""Static slot addresses and the one projection that both directions of routing share."""
+"""Static slot addresses, the projection that writes and reads share, and the three kinds of routing."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from mooring.nn.checks import check_positive, shown
+from mooring.nn.checks import check_choice, check_positive, shown
+from mooring.nn.memory import gathered
+from mooring.nn.part import hide
 from mooring.ops.checks import check_count, described
+
+Routing = Literal["given", "self", "free"]
+ROUTINGS = get_args(Routing)
+DEFAULT_ROUTING: Routing = "self"
+# At the start the scores of self-addressed nodes have a deviation of one over the temperature.
+TEMPERATURES: dict[str, float] = {"given": 1.0, "self": 0.25, "free": 1.0}
+# The temperature of the softest head of self-addressed slots, as a multiple of the sharpest head's.
+SPREAD = 8.0
+
+
+class Routes(NamedTuple):
+    """The two sides of the scores, ``score[n, m, h] = slot[m, h] . node[n, h]``; writes and reads share them.
+
+    Args:
+        slot: ``[slots, heads, width]``.
+        node: ``[nodes, 1, width]``.
+    """
+
+    slot: Tensor
+    node: Tensor
+
+    def hidden(self, seen: Bool[Tensor, " nodes"] | None) -> Routes:
+        """Put zeros in place of the nodes that must not be seen."""
+        return self if seen is None else Routes(self.slot, self.node.masked_fill(~seen[:, None, None], 0.0))
+
+    def pick(self, rows: Tensor) -> Routes:
+        """Return the routes of some of the nodes."""
+        return Routes(self.slot, self.node.index_select(0, rows))
 
 
 class Addresses(nn.Module):
@@ -51,14 +81,109 @@ class Addresses(nn.Module):
         nn.init.normal_(self.slot)
         nn.init.normal_(self.weight, std=self.address_channels**-0.5)
 
-    def table(self) -> Float[Tensor, "slots heads address_channels"]:
-        """The slot addresses with projection and scale absorbed: dot it with raw addresses to get scores."""
-        scale = 1.0 / (self.temperature * math.sqrt(self.slot.size(-1)))
-        return torch.einsum("mhd,hda->mha", self.slot * scale, self.weight)
+    def table(
+        self, slot: Float[Tensor, "slots heads dim"] | None = None
+    ) -> Float[Tensor, "slots heads address_channels"]:
+        """Absorb projection and scale into the slot addresses, those of the module unless ``slot`` is given.
+
+        The dot products of the result with raw addresses are the scores.
+        """
+        return torch.einsum("mhd,hda->mha", (self.slot if slot is None else slot) * self._scale(), self.weight)
+
+    def _scale(self) -> float | Float[Tensor, "heads 1"]:
+        return 1.0 / (self.temperature * math.sqrt(self.slot.size(-1)))
+
+    def routes(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        address: Float[Tensor, "nodes address_channels"] | None,
+        slot: Float[Tensor, "slots heads dim"] | None = None,
+    ) -> Routes:
+        """Return both sides of the scores. The nodes' features ``x`` are their addresses in a subclass."""
+        assert address is not None, "checked by the caller"
+        return Routes(self.table(slot), address.unsqueeze(1))
 
     def __repr__(self) -> str:
         slots, heads, dim = self.slot.shape
         return shown(self, Addresses, self.address_channels, slots=slots, heads=heads, dim=dim)
+
+
+class SelfAddresses(Addresses):
+    r"""Node states -> scores against static slot addresses: each node's standardised state is its address.
+
+    .. math::
+        s_{im} = \frac{(W \operatorname{LN}(h_i))^\top b_m}{\tau_h \sqrt d}, \qquad
+        \tau_h = \tau \, 8^{h / (H - 1)}
+
+    A node reads where it wrote from the first update on, and slots start as different buckets of the nodes. Heads
+    differ in temperature: the sharpest one tells nodes apart, the softest one is close to a mean over all nodes.
+
+    Args:
+        channels: width of the node states.
+        slots, heads, dim: as in :class:`Addresses`.
+        temperature: :math:`\tau` of the sharpest head.
+
+    >>> SelfAddresses(8, slots=3, heads=2, dim=4).routes(torch.randn(5, 8), None).node.shape
+    torch.Size([5, 1, 8])
+    """
+
+    scale: Tensor
+
+    def __init__(
+        self, channels: int, slots: int, heads: int, dim: int, temperature: float = TEMPERATURES["self"]
+    ) -> None:
+        super().__init__(channels, slots, heads, dim, temperature)
+        softness = torch.logspace(0.0, 1.0, heads, base=SPREAD) if heads > 1 else torch.ones(1)
+        self.register_buffer("scale", (softness * temperature * math.sqrt(dim)).reciprocal()[:, None], persistent=False)
+
+    def _scale(self) -> Tensor:
+        return self.scale
+
+    def routes(
+        self,
+        x: Float[Tensor, "nodes channels"],
+        address: Float[Tensor, "nodes channels"] | None = None,
+        slot: Float[Tensor, "slots heads dim"] | None = None,
+    ) -> Routes:
+        return Routes(self.table(slot), nn.functional.layer_norm(x, x.shape[-1:]).to(x.dtype).unsqueeze(1))
+
+
+def choose_routing(who: str, routing: Any, address_channels: int | None) -> Routing:
+    """Return the routing of a module built with these arguments.
+
+    >>> choose_routing("SlotVirtualNode", None, address_channels=8)
+    'given'
+    """
+    if routing is None:
+        return DEFAULT_ROUTING if address_channels is None else "given"
+    check_choice(who, "routing", routing, ROUTINGS, "None")
+    if routing == "given" and address_channels is None:
+        raise ValueError(
+            f"{who}: routing='given' needs the width of the addresses. Pass address_channels, or routing='self'."
+        )
+    if routing != "given" and address_channels is not None:
+        raise ValueError(
+            f"{who}: address_channels={address_channels} has no effect with routing={routing!r}. Leave one of them out."
+        )
+    chosen: Routing = routing
+    return chosen
+
+
+def route(addresses: Addresses, x: Tensor, address: Tensor | Routes | None, slot: Tensor | None = None) -> Routes:
+    """Return the routes of nodes, unless ``address`` holds them already."""
+    return address if isinstance(address, Routes) else cast(Routes, gathered(addresses, "routes", x, address, slot))
+
+
+def hide_address(address: Tensor | Routes | None, seen: Tensor | None) -> Tensor | Routes | None:
+    """Put zeros in place of the addresses of nodes that must not be seen."""
+    if address is None or seen is None:
+        return address
+    return address.hidden(seen) if isinstance(address, Routes) else hide(address, seen)
+
+
+def address_width(addresses: Addresses | None) -> int | None:
+    """Return the width of the addresses that a forward pass expects; None if it expects none."""
+    return None if addresses is None or isinstance(addresses, SelfAddresses) else addresses.address_channels
 
 
 def check_addresses(who: str, addresses: Any, slots: int, heads: int, temperature: float) -> None:

@@ -184,12 +184,12 @@ def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) 
         )
 
 
-def check_address(who: str, address: Tensor | None, x: Tensor, address_channels: int | None) -> None:
+def check_address(who: str, address: Any, x: Tensor, address_channels: int | None) -> None:
     if address_channels is None:
         if address is not None:
             checks.check_tensor(who, "address", address)
             raise ValueError(
-                f"{who}: got an address but routes by content. Build it with address_channels={address.size(-1)}."
+                f"{who}: got an address but takes none. Build it with address_channels={address.size(-1)}."
             )
         return
     if address is None:

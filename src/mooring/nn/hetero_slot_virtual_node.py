@@ -11,6 +11,15 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.module_dict import ModuleDict
 
 from mooring import ops
+from mooring.nn.addresses import (
+    DEFAULT_ROUTING,
+    TEMPERATURES,
+    Routes,
+    Routing,
+    SelfAddresses,
+    choose_routing,
+    hide_address,
+)
 from mooring.nn.checks import (
     check_build,
     check_choice,
@@ -27,7 +36,7 @@ from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots, gathered
-from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
+from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite
@@ -40,10 +49,11 @@ SHARED = "shared"
 
 
 class View(NamedTuple):
-    """The nodes of one type in one pass: their part of the module, projected features, who writes and who reads."""
+    """The nodes of one type in one pass: their part of the module, features, routes, who writes and who reads."""
 
     part: Any
     seen: Tensor
+    routes: Routes | None
     plan: Plan
     writes: Tensor | None
     reads: Tensor | None
@@ -68,7 +78,7 @@ class HeteroSlotVirtualNode(nn.Module):
             width, with projections that all types share. A width of -1 is taken from the first input.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
         memory_channels: width of the slots; if None, the largest width of any type, none of which may be -1.
-        anchored, temperature, competition, dropout: as in :class:`~mooring.nn.SlotVirtualNode`.
+        anchored, temperature, routing, competition, dropout: as in :class:`~mooring.nn.SlotVirtualNode`.
         update: further arguments of :class:`~mooring.nn.SlotUpdate`.
         hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.
         init_std: deviation of FiLM's last weights.
@@ -92,7 +102,8 @@ class HeteroSlotVirtualNode(nn.Module):
         *,
         memory_channels: int | None = None,
         anchored: bool = True,
-        temperature: float = 1.0,
+        temperature: float | None = None,
+        routing: Literal["self", "free"] | None = None,
         competition: bool = False,
         dropout: float = 0.0,
         hidden_channels: int | None = None,
@@ -118,6 +129,10 @@ class HeteroSlotVirtualNode(nn.Module):
         memory_channels = max(widths.values()) if memory_channels is None else memory_channels
         check_build(who, memory_channels, slots, heads, called)
         check_share(who, "dropout", dropout)
+        if routing is not None:
+            check_choice(who, "routing", routing, ("self", "free"), "None")
+        self.routing: Routing = choose_routing(who, routing, None)
+        temperature = TEMPERATURES[self.routing] if temperature is None else temperature
         check_positive(who, "temperature", temperature)
         check_finite(who, "init_std", init_std, least=0.0)
         check_width_or_none(who, "hidden_channels", hidden_channels, memory_channels)
@@ -137,8 +152,14 @@ class HeteroSlotVirtualNode(nn.Module):
             hidden = max(width // 4, 16) if hidden_channels is None else hidden_channels
             part = nn.Module()
             part.project = nn.Identity() if width == memory_channels else nn.Linear(width, memory_channels, bias=False)
-            part.write = SlotWrite(memory_channels, slots, heads, temperature=temperature, competition=competition)
-            part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, temperature=temperature)
+            addresses = None
+            if self.routing == "self":
+                addresses = SelfAddresses(memory_channels, slots, heads, memory_channels // heads, temperature)
+            part.write = SlotWrite(
+                memory_channels, slots, heads, temperature=temperature, addresses=addresses, competition=competition
+            )
+            scores: dict[str, Any] = {"temperature": temperature} if addresses is None else {"by_address": True}
+            part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, **scores)
             part.integrate = SlotFiLM(width, hidden, init_std=init_std)
             self.parts[self.types[name]] = part
         if len(self.parts) < len(widths):
@@ -152,10 +173,12 @@ class HeteroSlotVirtualNode(nn.Module):
         """What concerns the slots alone is the first part's, also after a wrapper has taken its place there."""
         first = self._first()
         parts: Any = self.parts.values()
+        by_address = self.routing == "self"
         for part in parts:
             for mine, lent, names in (
-                (part.write, first.write, ("slot", "lin_query", "null_logit")),
-                (part.read, first.read, ("lin_key", "lin_value")),
+                (part.write, first.write, ("null_logit",) if by_address else ("slot", "lin_query", "null_logit")),
+                (part.read, first.read, ("lin_value",) if by_address else ("lin_key", "lin_value")),
+                (part.write.addresses, first.write.addresses, ("slot",) if by_address else ()),
             ):
                 for name in names:
                     value = getattr(lent, name)
@@ -169,9 +192,11 @@ class HeteroSlotVirtualNode(nn.Module):
 
     def reset_parameters(self) -> None:
         self.update.reset_parameters()
-        for part in self.parts.values():
+        parts: Any = self.parts.values()
+        for part in parts:
             for module in part.children():
                 reset(module)
+            reset(part.write.addresses)
 
     def forward(
         self,
@@ -210,15 +235,22 @@ class HeteroSlotVirtualNode(nn.Module):
         )
         size = (next(iter(plans.values())).num_graphs, self.slots, self.memory_channels)
         carried = carried_slots(type(self).__name__, memory, size, next(iter(x_dict.values())))
+        slot = gathered(self._first().write, "slot_address")
+        masks = [given[key] for key in ("sources", "targets", "log_weight")]
         views = {
-            name: self._view(
-                name, x, plans[name], *(given[key].get(name) for key in ("sources", "targets", "log_weight"))
-            )
+            name: self._view(name, x, slot, plans[name], *(mask.get(name) for mask in masks))
             for name, x in x_dict.items()
         }
         own = gathered(self._first().write, "identity") if carried is None else carried
         states = [
-            view.part.write(view.seen, view.plan, sources=view.writes, log_weight=view.log_weight, slots=own)
+            view.part.write(
+                view.seen,
+                view.plan,
+                address=view.routes,
+                sources=view.writes,
+                log_weight=view.log_weight,
+                slots=own,
+            )
             for view in views.values()
         ]
         state = states[0] if len(states) == 1 else ops.merge(*states)
@@ -238,6 +270,7 @@ class HeteroSlotVirtualNode(nn.Module):
         self,
         name: str,
         x: Tensor,
+        slot: Tensor | None,
         plan: Plan,
         sources: Tensor | None,
         targets: Tensor | None,
@@ -246,27 +279,34 @@ class HeteroSlotVirtualNode(nn.Module):
         """What is left out is hidden before anything is multiplied with it, as in the module for one type."""
         part = self._part(name)
         writes = writers(sources, log_weight)
-        reads = readers(x, None, writes, targets)
+        reads = readers(sound_nodes(x, None, writes), targets)
         takes_part = None if writes is None or reads is None else writes | reads
         if self.training and self.dropout:
             log_weight = add_log_weights(log_weight, drop_writes(x, self.slots, self.heads, self.dropout))
-        return View(part, part.project(hide(x, takes_part)), plan, writes, reads, log_weight)
+        seen = part.project(hide(x, takes_part))
+        routes = gathered(part.write, "routes", seen, None, slot)
+        return View(part, seen, routes, plan, writes, reads, log_weight)
 
-    def _weights(self, view: View, own: SlotState, whole: SlotMemory, slots: Tensor) -> tuple[Tensor, Tensor]:
+    def _weights(self, view: View, own: SlotState, whole: SlotMemory, slots: Tensor | None) -> tuple[Tensor, Tensor]:
         """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
-        part, seen, plan, writes, reads, log_weight = view
+        part, seen, routes, plan, writes, reads, log_weight = view
         if writes is not None:
             log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
             absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
             log_weight = log_weight.masked_fill(absent, float("-inf"))
-        given = {"slots": slots, "log_weight": log_weight}
+        given = {
+            "address": hide_address(routes, writes),
+            "slots": slots,
+            "log_weight": log_weight,
+        }
         written = gathered(part.write, "weights", own, hide(seen, writes), plan, **given)
         share = (own.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
-        read = gathered(part.read, "weights", hide(seen, reads), whole.slots, plan)
+        read = gathered(part.read, "weights", hide(seen, reads), whole.slots, plan, hide_address(routes, reads))
         return written * share, read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
 
     def _read(self, x: Tensor, view: View, slots: Tensor) -> Tensor:
-        context = view.part.read(hide(view.seen, view.reads), slots, view.plan, targets=view.reads)
+        seen, routes = hide(view.seen, view.reads), hide_address(view.routes, view.reads)
+        context = view.part.read(seen, slots, view.plan, address=routes, targets=view.reads)
         if self.training and self.dropout:
             context = nn.functional.dropout(context, self.dropout)
         out: Tensor = view.part.integrate(hide(x, view.reads), context, slots, view.plan.batch)
@@ -300,7 +340,9 @@ class HeteroSlotVirtualNode(nn.Module):
         parts: Any = self.parts.values()
         widest = max(part.integrate.channels for part in parts)
         memory = None if self.memory_channels == widest else self.memory_channels
-        given = {"memory_channels": memory, "update": self.update_options}
+        given: dict[str, Any] = {"memory_channels": memory, "update": self.update_options}
+        given["routing"] = None if self.routing == DEFAULT_ROUTING else self.routing
+        given["temperature"] = None if self.temperature == TEMPERATURES[self.routing] else self.temperature
         return shown(self, HeteroSlotVirtualNode, channels, "heads", "anchored", **given)
 
 

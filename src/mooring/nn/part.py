@@ -26,25 +26,29 @@ def writers(
     return None if bool(writes.all()) else writes
 
 
-def readers(
+def sound_nodes(
     x: Float[Tensor, "nodes channels"],
     address: Float[Tensor, "nodes address_channels"] | None,
     writes: Bool[Tensor, " nodes"] | None,
-    targets: Bool[Tensor, " nodes"] | None,
 ) -> Bool[Tensor, " nodes"] | None:
-    """The nodes that read: targets, less those that do not write and hold NaN or infinity. None means all.
+    """The nodes that write, or hold finite numbers. None means all.
 
-    Such a node has no valid query. Its output could only be NaN, and so would be the gradients of everything it read,
-    even where no loss depends on it.
+    A node outside has no valid query. Its output could only be NaN, and so would be the gradients of everything it
+    read, even where no loss depends on it.
     """
     if writes is None:
-        return targets
+        return None
     sound = writes | x.isfinite().all(dim=-1)
     if address is not None:
         sound = sound & (writes | address.isfinite().all(dim=-1))
-    if readable(sound) and bool(sound.all()):
-        return targets
-    return sound if targets is None else sound & targets
+    return None if readable(sound) and bool(sound.all()) else sound
+
+
+def readers(
+    sound: Bool[Tensor, " nodes"] | None, targets: Bool[Tensor, " nodes"] | None
+) -> Bool[Tensor, " nodes"] | None:
+    """The nodes that read: targets among the sound nodes. None means all."""
+    return targets if sound is None else sound if targets is None else sound & targets
 
 
 def hide(tensor: Float[Tensor, "nodes width"], seen: Bool[Tensor, " nodes"] | None) -> Float[Tensor, "nodes width"]:

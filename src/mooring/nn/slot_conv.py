@@ -15,7 +15,7 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share, shown
 from mooring.nn.lazy import UNKNOWN, lazy_channels
 from mooring.nn.memory import SlotMemory
-from mooring.nn.part import hide, readers, writers
+from mooring.nn.part import hide, sound_nodes, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
@@ -145,7 +145,7 @@ class SlotConv(nn.Module):
         sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
         rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
         check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
-        sound = readers(x, None, writers(sources, log_weight), None)
+        sound = sound_nodes(x, None, writers(sources, log_weight))
         h = hide(x, sound)
         own: dict[str, Any] = {}
         if self.norms_by_graph:

@@ -9,9 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.addresses import Addresses, check_addresses
+from mooring.nn.addresses import Routes
 from mooring.nn.checks import (
-    check_address,
     check_build,
     check_features,
     check_like_nodes,
@@ -22,10 +21,10 @@ from mooring.nn.checks import (
     check_width_or_none,
     shown,
 )
-from mooring.nn.memory import gathered
 from mooring.nn.part import hide
 from mooring.nn.slot_write import folds_values, is_plain
 from mooring.ops import Plan, checks
+from mooring.ops.checks import check_flag
 from mooring.ops.plan import make_plan
 from mooring.ops.read import read_planned
 
@@ -37,13 +36,14 @@ class SlotRead(nn.Module):
         \rho_{jm} = \operatorname{softmax}_m \frac{(h_j U_Q)^\top (Z_m U_K)}{\tau \sqrt d}, \qquad
         O_j = \Big(\sum_m \rho_{jm} Z_m U_V\Big) U_O
 
-    Paper: ``eq:slotreadout``, ``eq:target-slot-read``; with ``addresses`` the keys are the static slot addresses.
+    Paper: ``eq:slotreadout``, ``eq:target-slot-read``; by address, the keys are the static slot addresses.
 
     Where it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the slots' keys and values: a node then costs two
     skinny matrix products and no ``channels x channels`` one.
 
     Args:
-        channels, slots, heads, temperature, addresses: as in :class:`SlotWrite`.
+        channels, slots, heads, temperature: as in :class:`SlotWrite`.
+        by_address: read where :meth:`SlotWrite.routes` of the write leads, in place of keys of the slots' content.
         out_channels: width of the context; channels if None.
 
     Shapes: x ``[nodes, channels]``, memory ``[graphs, slots, channels]`` -> ``[nodes, out_channels]``.
@@ -60,13 +60,18 @@ class SlotRead(nn.Module):
         *,
         out_channels: int | None = None,
         temperature: float = 1.0,
-        addresses: Addresses | None = None,
+        by_address: bool = False,
     ) -> None:
         super().__init__()
         who = type(self).__name__
         check_build(who, channels, slots, heads)
         check_positive(who, "temperature", temperature)
-        check_addresses(who, addresses, slots, heads, temperature)
+        by_address = check_flag(who, "by_address", by_address)
+        if by_address and temperature != 1.0:
+            raise ValueError(
+                f"{who}: temperature={temperature} has no effect, since scores by address have that of the write's "
+                "addresses. Leave it out."
+            )
         self.out_channels = out_channels
         out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.channels = channels
@@ -74,8 +79,8 @@ class SlotRead(nn.Module):
         self.temperature = temperature
         self.slots = slots
         self.folded: bool | None = None  # by cost; True or False forces an order
-        self.addresses = addresses
-        if addresses is None:
+        self.by_address = by_address
+        if not by_address:
             self.lin_query = nn.Linear(channels, channels, bias=False)
             self.lin_key = nn.Linear(channels, channels, bias=False)
         self.lin_value = nn.Linear(channels, channels, bias=False)
@@ -93,7 +98,7 @@ class SlotRead(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
-        address: Float[Tensor, "nodes address_channels"] | None = None,
+        address: Routes | None = None,
         targets: Bool[Tensor, " nodes"] | None = None,
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
@@ -105,6 +110,7 @@ class SlotRead(nn.Module):
                 all arguments.
             targets: the nodes that read. The others get zero, or themselves with ``gain``, and do not influence any
                 gradient.
+            address: where each node reads; by address only.
             gain: return :math:`h_j + g \odot O_j`; scale and sum cost no pass over the nodes.
         """
         if not isinstance(batch, Plan):
@@ -124,7 +130,7 @@ class SlotRead(nn.Module):
         value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).permute(1, 2, 0), transposed=True)
         value = value.unflatten(0, memory.shape[:2])
         # Queries by address are not the nodes themselves.
-        residual = gain is not None and self.addresses is None
+        residual = gain is not None and not self.by_address
         context = read_planned(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
         context = context.squeeze(1).to(x.dtype)
         return context if residual or gain is None else x + context
@@ -134,7 +140,7 @@ class SlotRead(nn.Module):
         x: Tensor,
         memory: Tensor,
         batch: Tensor | None,
-        address: Tensor | None,
+        address: Routes | None,
         targets: Tensor | None,
         ptr: Tensor | None,
         plan: Plan | None,
@@ -143,7 +149,15 @@ class SlotRead(nn.Module):
         who = type(self).__name__
         check_features(self, self.channels, x)
         check_nodes(who, x, batch=batch, targets=targets)
-        check_address(who, address, x, None if self.addresses is None else self.addresses.address_channels)
+        if isinstance(address, Routes) is not self.by_address:
+            raise ValueError(
+                f"{who}: address is {checks.described(address)} but "
+                + (
+                    "the routes of the write were expected. Pass address=write.routes(x, address)."
+                    if self.by_address
+                    else "content does the routing here. Leave it out, or build it with by_address=True."
+                )
+            )
         checks.check_rank(who, "memory", memory, "graphs slots channels")
         check_like_nodes(who, "memory", memory, x)
         check_width(who, "memory", memory, "channels", self.channels)
@@ -170,19 +184,18 @@ class SlotRead(nn.Module):
 
     def _folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""
-        if not is_plain(self.lin_out) or (self.addresses is None and not is_plain(self.lin_query)):
+        if not is_plain(self.lin_out) or (not self.by_address and not is_plain(self.lin_query)):
             return False
         if self.folded is not None:
             return self.folded
         return folds_values(self.slots, self.heads, self.channels, num_nodes, num_graphs)
 
     def score_parts(
-        self, x: Tensor, memory: Tensor, address: Tensor | None, *, folded: bool | None = None
+        self, x: Tensor, memory: Tensor, address: Routes | None, *, folded: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
-        if self.addresses is not None:
-            assert address is not None, "checked by forward"
-            return address.unsqueeze(1), gathered(self.addresses, "table")
+        if address is not None:
+            return address.node, address.slot
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory.flatten(0, 1)) * scale).unflatten(-1, (heads, dim))
@@ -197,7 +210,7 @@ class SlotRead(nn.Module):
         x: Float[Tensor, "nodes channels"],
         memory: Float[Tensor, "graphs slots channels"],
         plan: Plan,
-        address: Float[Tensor, "nodes address_channels"] | None = None,
+        address: Routes | None = None,
     ) -> Float[Tensor, "nodes _ heads"]:
         """The attention of nodes to the slots of their graph, see :func:`mooring.ops.read_weights`."""
         return ops.read_weights(*self.score_parts(x, memory, address), plan)

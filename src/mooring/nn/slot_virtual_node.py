@@ -10,7 +10,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from mooring.nn.addresses import Addresses
+from mooring.nn.addresses import (
+    TEMPERATURES,
+    Addresses,
+    Routes,
+    Routing,
+    SelfAddresses,
+    choose_routing,
+    hide_address,
+)
 from mooring.nn.checks import (
     check_address,
     check_build,
@@ -25,7 +33,7 @@ from mooring.nn.checks import (
 from mooring.nn.integrate import IntegrationName, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots, gathered
-from mooring.nn.part import add_log_weights, drop_writes, hide, readers, writers
+from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite
@@ -96,8 +104,9 @@ class SlotVirtualNode(nn.Module):
         heads: int = 4,
         *,
         anchored: bool = True,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         address_channels: int | None = None,
+        routing: Routing | None = None,
         mass: MassFeature = "softplus",
         split: bool = True,
         integrate: IntegrationName | nn.Module = "film",
@@ -115,6 +124,10 @@ class SlotVirtualNode(nn.Module):
         super().__init__()
         who = type(self).__name__
         check_build(who, channels, slots, heads)
+        for name, width in (("address_channels", address_channels), ("update_channels", update_channels)):
+            check_width_or_none(who, name, width, channels)
+        routing = choose_routing(who, routing, address_channels)
+        temperature = TEMPERATURES[routing] if temperature is None else temperature
         check_positive(who, "temperature", temperature)
         anchor: dict[str, Any] = {"mass": mass, "split": split, "anchor_init": anchor_init, "mass_map": mass_map}
         anchored, split = check_update(who, anchored=anchored, content_dropout=content_dropout, **anchor)
@@ -126,14 +139,13 @@ class SlotVirtualNode(nn.Module):
                 f"{who}: merge is {described(merge)} but a function of a SlotState or None was expected, e.g. "
                 "mooring.ops.all_merge."
             )
-        for name, width in (("address_channels", address_channels), ("update_channels", update_channels)):
-            check_width_or_none(who, name, width, channels)
         self.channels = channels
         self.slots = slots
         self.heads = heads
         self.anchored = anchored
         self.temperature = temperature
         self.address_channels = address_channels
+        self.routing: Routing = routing
         self.mass = mass
         self.split = split
         self.integrate: Any = build_integration(who, integrate, channels, slots, hidden_channels, init_std)
@@ -149,8 +161,10 @@ class SlotVirtualNode(nn.Module):
         self.dropout = dropout
         self.competition = competition
         self.merge = merge
-        addresses = None
-        if address_channels is not None:
+        addresses: Addresses | None = None
+        if routing == "self":
+            addresses = SelfAddresses(channels, slots, heads, channels // heads, temperature)
+        elif address_channels is not None:
             addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
         self.write = SlotWrite(
             channels, slots, heads, temperature=temperature, addresses=addresses, competition=competition
@@ -172,9 +186,36 @@ class SlotVirtualNode(nn.Module):
                 slots,
                 heads,
                 out_channels=self.integrate.context_channels,
-                temperature=temperature,
-                addresses=addresses,
+                **({"temperature": temperature} if addresses is None else {"by_address": True}),
             )
+
+    @classmethod
+    def paper(cls, channels: int, slots: int = 8, heads: int = 4, **options: Any) -> SlotVirtualNode:
+        """Build the module of the paper: ``eq:slotread``, ``eq:anchored`` and ``eq:slotreadout`` as printed.
+
+        Content does the routing, unless ``address_channels`` is given; the mass is the log-odds; FiLM is as wide as the
+        nodes.
+
+        >>> SlotVirtualNode.paper(64)
+        SlotVirtualNode(64, slots=8, heads=4, anchored=True, routing='free', mass='log_odds', hidden_channels=64)
+        """
+        recipe: dict[str, Any] = {"mass": "log_odds", "hidden_channels": channels}
+        if options.get("address_channels") is None:
+            recipe["routing"] = "free"
+        if options.get("anchored") is False:
+            del recipe["mass"]
+        return cls(channels, slots, heads, **{**recipe, **options})
+
+    @classmethod
+    def moored(cls, channels: int, slots: int = 8, heads: int = 4, **options: Any) -> SlotVirtualNode:
+        """Build the best counter: slots compete for nodes, and counts have a linear path past FiLM.
+
+        >>> SlotVirtualNode.moored(64, slots=4, heads=2)  # doctest: +NORMALIZE_WHITESPACE
+        SlotVirtualNode(64, slots=4, heads=2, anchored=True, integrate='linear_film', mass_map='linear',
+            competition=True)
+        """
+        recipe = {"integrate": "linear_film", "mass_map": "linear", "competition": True}
+        return cls(channels, slots, heads, **{**recipe, **options})
 
     @classmethod
     def from_spec(cls, spec: MemorySpec, **changes: Any) -> SlotVirtualNode:
@@ -183,7 +224,7 @@ class SlotVirtualNode(nn.Module):
         Options of the spec that the others leave without effect are left out.
 
         >>> SlotVirtualNode.from_spec(MemorySpec(channels=16, slots=4), anchored=False)
-        SlotVirtualNode(16, slots=4, heads=4, anchored=False)
+        SlotVirtualNode(16, slots=4, heads=4, anchored=False, routing='free')
         """
         check_spec(cls.__name__, spec)
         return cls(**spec.arguments(**changes))
@@ -236,44 +277,46 @@ class SlotVirtualNode(nn.Module):
         # Carried slots and a merge over processes concern every graph, empty ones too.
         compact = plan.compact if carried is None and self.merge is None else plan
         writes = writers(sources, log_weight)
-        reads = readers(x, address, writes, targets)
+        sound = sound_nodes(x, address, writes)
+        reads = readers(sound, targets)
         dropped = drop_writes(x, *shape, self.dropout) if self.training and self.dropout else None
+        routes: Routes | None = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound))
 
         weights = {"sources": writes, "log_weight": log_weight, "dropped": dropped}
-        state: SlotState = self.write(x, compact, address=address, slots=carried, **weights)
+        state: SlotState = self.write(x, compact, address=routes, slots=carried, **weights)
         if self.merge is not None:
             state = self.merge(state)
         slots = self.update(state, gathered(self.write, "identity") if carried is None else carried)
-        out = self._read_and_integrate(x, slots, compact, address, reads)
+        out = self._read_and_integrate(x, slots, compact, routes, reads)
 
         if not return_state:
             return out
         inside = SlotMemory(state, slots)
         if return_state != "slots":
             log_weight = add_log_weights(log_weight, dropped)
-            inside = self._inspect(x, compact, address, writes, reads, log_weight, carried, inside)
+            inside = self._inspect(x, compact, routes, writes, reads, log_weight, carried, inside)
         return out, inside.of_graphs(plan.spread)
 
     def _read_and_integrate(
-        self, x: Tensor, slots: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None
+        self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None, reads: Tensor | None
     ) -> Tensor:
         """Update the nodes that read. Under tracing rows cannot be selected, so the others are masked instead."""
         if reads is None:
-            return self._updated(x, slots, plan, address, None)
+            return self._updated(x, slots, plan, routes, None)
         if not readable(reads):
-            address = None if address is None else hide(address, reads)
-            return torch.where(reads.unsqueeze(-1), self._updated(hide(x, reads), slots, plan, address, reads), x)
+            routes = None if routes is None else routes.hidden(reads)
+            return torch.where(reads.unsqueeze(-1), self._updated(hide(x, reads), slots, plan, routes, reads), x)
         rows = reads.nonzero().squeeze(1)
-        address = None if address is None else address.index_select(0, rows)
-        return x.index_copy(0, rows, self._updated(x.index_select(0, rows), slots, plan.pick(rows), address, None))
+        routes = None if routes is None else routes.pick(rows)
+        return x.index_copy(0, rows, self._updated(x.index_select(0, rows), slots, plan.pick(rows), routes, None))
 
-    def _updated(self, x: Tensor, slots: Tensor, plan: Plan, address: Tensor | None, reads: Tensor | None) -> Tensor:
+    def _updated(self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None, reads: Tensor | None) -> Tensor:
         """Read the slots and bring the context into the nodes."""
         if self.read is None:
             return cast(Tensor, self.integrate(x, None, slots, plan.batch))
         drops = self.training and self.dropout > 0.0
         gain = None if drops else residual_gain(self.integrate)
-        context: Tensor = self.read(x, slots, plan, address=address, targets=reads, gain=gain)
+        context: Tensor = self.read(x, slots, plan, address=routes, targets=reads, gain=gain)
         if gain is not None:  # the read has added the context
             return context
         context = nn.functional.dropout(context, self.dropout) if drops else context
@@ -283,7 +326,7 @@ class SlotVirtualNode(nn.Module):
         self,
         x: Tensor,
         plan: Plan,
-        address: Tensor | None,
+        routes: Routes | None,
         writes: Tensor | None,
         reads: Tensor | None,
         log_weight: Tensor | None,
@@ -303,7 +346,7 @@ class SlotVirtualNode(nn.Module):
             state,
             hide(x, writes),
             plan,
-            address=None if address is None else hide(address, writes),
+            address=hide_address(routes, writes),
             slots=carried,
             log_weight=log_weight,
             alone=self.holds_nodes_alone and self.merge is None,
@@ -311,11 +354,15 @@ class SlotVirtualNode(nn.Module):
         anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         read = None
         if self.read is not None:
-            address = None if address is None else hide(address, reads)
-            read = gathered(self.read, "weights", hide(x, reads), slots, plan, address)
+            read = gathered(self.read, "weights", hide(x, reads), slots, plan, hide_address(routes, reads))
             read = read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
         return SlotMemory(state, slots, anchor, weights, read)
 
     def __repr__(self) -> str:
-        always = "slots", "heads", "anchored"
-        return shown(self, SlotVirtualNode, self.channels, *always, integrate=self.integration or self.integrate)
+        usual = choose_routing(type(self).__name__, None, self.address_channels)
+        values = {
+            "routing": None if self.routing == usual else self.routing,
+            "temperature": None if self.temperature == TEMPERATURES[self.routing] else self.temperature,
+            "integrate": self.integration or self.integrate,
+        }
+        return shown(self, SlotVirtualNode, self.channels, "slots", "heads", "anchored", **values)

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.addresses import Addresses, check_addresses
+from mooring.nn.addresses import Addresses, Routes, address_width, check_addresses, hide_address, route
 from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
-from mooring.nn.memory import gathered, is_sharded
+from mooring.nn.memory import is_sharded
 from mooring.nn.part import add_log_weights, hide, writers
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
@@ -98,7 +98,7 @@ class SlotWrite(nn.Module):
         x: Float[Tensor, "nodes channels"],
         batch: Int[Tensor, " nodes"] | Plan | None = None,
         *,
-        address: Float[Tensor, "nodes address_channels"] | None = None,
+        address: Float[Tensor, "nodes address_channels"] | Routes | None = None,
         sources: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         num_graphs: int | None = None,
@@ -111,6 +111,7 @@ class SlotWrite(nn.Module):
         Args:
             batch: graph id of each node. A :class:`~mooring.ops.Plan` in its place means that the caller has checked
                 all arguments.
+            address: where each node writes, or the :class:`Routes` that were made of it.
             slots: slots of each graph in place of the learned ones: a memory carried from another layer.
             dropped: log weights of the writes that dropout keeps, added to the scores.
         """
@@ -120,7 +121,7 @@ class SlotWrite(nn.Module):
                 self._check_slots(slots, x, batch.num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
-        query, key = self.score_parts(x, None if address is None else hide(address, writes), slots)
+        query, key = self.score_parts(x, hide_address(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
         folded = self._folds_values(x.size(0), batch.num_graphs)
         if folded:
@@ -139,7 +140,7 @@ class SlotWrite(nn.Module):
         self,
         x: Tensor,
         batch: Tensor | None,
-        address: Tensor | None,
+        address: Tensor | Routes | None,
         sources: Tensor | None,
         log_weight: Tensor | None,
         num_graphs: int | None,
@@ -177,14 +178,15 @@ class SlotWrite(nn.Module):
 
     @property
     def address_channels(self) -> int | None:
-        """Width of the addresses; None where content does the routing."""
-        return None if self.addresses is None else self.addresses.address_channels
+        """Width of the addresses that forward expects; None if it expects none."""
+        return address_width(self.addresses)
 
-    def score_parts(self, x: Tensor, address: Tensor | None, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def score_parts(
+        self, x: Tensor, address: Tensor | Routes | None, slots: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Query ``[(graphs,) slots, heads, a]``, key ``[nodes, heads or 1, a]``; their dot products are the scores."""
         if self.addresses is not None:
-            assert address is not None, "checked by forward"
-            return gathered(self.addresses, "table"), address.unsqueeze(1)
+            return route(self.addresses, x, address)
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot if slots is None else slots) * scale).unflatten(-1, (heads, dim))
@@ -192,6 +194,16 @@ class SlotWrite(nn.Module):
             weight = self.lin_key.weight.unflatten(0, (heads, dim))
             return ops.map_heads(query, weight, transposed=True), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))
+
+    def routes(self, x: Tensor, address: Tensor | None = None, slot: Tensor | None = None) -> Routes | None:
+        """Return both sides of the scores by address, for the read to share; None if content does the routing."""
+        return None if self.addresses is None else route(self.addresses, x, address, slot)
+
+    def slot_address(self) -> Float[Tensor, "slots heads dim"] | None:
+        """Return the slot addresses, for another write to share; None if content does the routing."""
+        if self.addresses is None:
+            return None
+        return self.addresses.slot.clone() if is_sharded(self) else self.addresses.slot
 
     def identity(self) -> Float[Tensor, "slots channels"] | None:
         """The learned slots, for the residual of the update; None where slots have addresses."""
@@ -206,7 +218,7 @@ class SlotWrite(nn.Module):
         x: Float[Tensor, "nodes channels"],
         plan: Plan,
         *,
-        address: Float[Tensor, "nodes address_channels"] | None = None,
+        address: Float[Tensor, "nodes address_channels"] | Routes | None = None,
         slots: Float[Tensor, "*graphs slots channels"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         alone: bool = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from mooring.nn.checks import check_choice, check_finite, check_positive, check_share, check_width_or_none
 from mooring.nn.integrate import IntegrationName, default_options
@@ -28,6 +28,7 @@ class MemoryOptions:
     the options that were set a model ignores.
 
     Args:
+        routing: as there; where a task gives addresses they are used, whatever this is.
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, update_norm,
             content_dropout, dropout, competition: as there.
         init_std: as there, with the paper's deviation for FiLM as the default of every integration.
@@ -41,6 +42,7 @@ class MemoryOptions:
     slots: int = 16
     heads: int = 4
     temperature: float = 1.0
+    routing: Literal["self", "free"] = "free"
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
     split: bool = True
@@ -91,6 +93,7 @@ class MemorySpec(MemoryOptions):
         for name in ("dropout", "content_dropout"):
             check_share(who, name, getattr(self, name))
         check_positive(who, "temperature", self.temperature)
+        check_choice(who, "routing", self.routing, ("self", "free"))
         words = {"mass": MASS_FEATURES, "mass_map": MASS_MAPS, "update_norm": UPDATE_NORMS}
         for name, options in {**words, "integrate": get_args(IntegrationName)}.items():
             check_choice(who, name, getattr(self, name), options)
@@ -101,6 +104,8 @@ class MemorySpec(MemoryOptions):
         Options of the spec that have no effect beside the others are left out: the module would refuse them.
         """
         given = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
+        if given["address_channels"] is not None:
+            given["routing"] = "given"
         idle = set(idle_options(anchored=given.get("anchored", True), split=given["split"]))
         hidden, std = default_options(given["integrate"], given["channels"])
         idle |= {name for name, default in (("hidden_channels", hidden), ("init_std", std)) if default is None}

@@ -12,7 +12,7 @@ from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state, shown
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, refuse_memory
-from mooring.nn.part import hide, readers, writers
+from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag
 
@@ -110,7 +110,7 @@ class VirtualNode(nn.Module):
         plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
         compact = plan.compact
         num_graphs = compact.num_graphs
-        reads = readers(x, None, writers(sources, log_weight), targets)
+        reads = readers(sound_nodes(x, None, writers(sources, log_weight)), targets)
         mean = pooled_mean(x, compact, sources=sources, log_weight=log_weight)
         if self.pool == "mean":
             pooled = mean.content

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from mooring.nn import SlotVirtualNode
 from mooring.ops import log_odds
 from mooring.theory import (
     addressing,
@@ -320,7 +319,7 @@ CLAIMS: tuple[Claim, ...] = (
         label="sec:discussion.cost",
         statement="Messages and a whole SlotVirtualNode cost O(|E|d + nd^2 + nMd), with M = sqrt(n) too.",
         check=cost.check_layer_cost,
-        subject=SlotVirtualNode,
+        subject=cost.paper_slots,
         control=cost.DenseAttention,
         control_means="dense self-attention in place of the slots",
         margin_means="most operations over |E|d + nd^2 + nMd at any size, over the fewest; 5 allowed",

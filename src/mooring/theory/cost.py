@@ -84,6 +84,11 @@ Global = Callable[[int, int], nn.Module]
 """Maps width and slots to a module of node features."""
 
 
+def paper_slots(channels: int, slots: int) -> nn.Module:
+    """Build a SlotVirtualNode with the paper's routing by content."""
+    return SlotVirtualNode(channels, slots, routing="free")
+
+
 class DenseAttention(nn.Module):
     """Self-attention between all nodes, with its projections."""
 
@@ -138,8 +143,8 @@ def check_layer_cost(module: Global, instances: int, generator: torch.Generator)
 def _layer_series() -> Series:
     sizes, degree, dim = [128 * 2**step for step in range(6)], 4, 32
     layers: tuple[tuple[str, Global, Callable[[int], int]], ...] = (
-        ("slots, M=8", SlotVirtualNode, lambda n: 8),
-        ("slots, M=sqrt(n)", SlotVirtualNode, square_root),
+        ("slots, M=8", paper_slots, lambda n: 8),
+        ("slots, M=sqrt(n)", paper_slots, square_root),
         ("dense attention", DenseAttention, lambda n: 8),
     )
     return Series(

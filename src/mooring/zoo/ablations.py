@@ -133,8 +133,8 @@ class TokenWrite(SlotWrite):
         self.silent = check_flag(type(self).__name__, "silent", silent)
         self.token = nn.Parameter(torch.randn(tokens, spec.channels))
         self.token_address: nn.Parameter | None = None
-        if addresses is not None:
-            self.token_address = nn.Parameter(torch.randn(tokens, addresses.address_channels))
+        if self.address_channels is not None:
+            self.token_address = nn.Parameter(torch.randn(tokens, self.address_channels))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()

@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
 from mooring.nn.checks import check_address, check_build, check_input, check_return_state
 from mooring.nn.memory import refuse_memory
-from mooring.nn.part import hide, readers, writers
+from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.nn.spec import check_spec
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState
@@ -155,7 +155,7 @@ class GlobalModule(nn.Module, ABC):
         weight = x.new_zeros(x.size(0)) if log_weight is None else log_weight.to(statistics_dtype(x.dtype))
         nodes = Rows(x, plan.index, plan.num_graphs, weight, address if self.uses_address else None)
         writes = writers(sources, log_weight)
-        reads = readers(x, nodes.address, writes, targets)
+        reads = readers(sound_nodes(x, nodes.address, writes), targets)
         written = nodes if writes is None else nodes.pick(writes.nonzero().squeeze(1))
         gathered = self.gather(written)
         # Hidden and not picked out: the edges of an expander go by the places of the targets.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mooring.nn import MemorySpec
 from mooring.nn.checks import check_return_state
-from mooring.nn.part import hide, readers, writers
+from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.zoo.registry import build
 
 REFERENCE = "anchored"
@@ -65,7 +65,7 @@ class WithNodeMLP(nn.Module):
         out, memory = out if return_state else (out, None)
         # Those that the module left unread, which it tells from what it was given itself.
         address = options.get("address") if getattr(self.module, "address_channels", None) is not None else None
-        reads = readers(x, address, writers(options.get("sources"), options.get("log_weight")), targets)
+        reads = readers(sound_nodes(x, address, writers(options.get("sources"), options.get("log_weight"))), targets)
         more = out + self.lin_out(nn.functional.gelu(self.lin_in(hide(out, reads))))
         out = more if reads is None else torch.where(reads.unsqueeze(-1), more, out)
         return (out, memory) if return_state else out

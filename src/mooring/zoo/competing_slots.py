@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn import Addresses, MemorySpec, SlotFiLM, SlotRead, SlotWrite
+from mooring.nn.addresses import Routes
 from mooring.zoo.base import GlobalModule, Rows, SlotRival
 from mooring.zoo.registry import register
 from mooring.zoo.sum_attention import MagnitudeUpdate
@@ -34,7 +35,9 @@ class SlotSoftmaxWrite(SlotWrite):
         # A node's scores are needed for all slots at once, so nothing can be folded into the slots.
         self.folded = False
 
-    def score_parts(self, x: Tensor, address: Tensor | None, slots: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def score_parts(
+        self, x: Tensor, address: Tensor | Routes | None, slots: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         if slots is not None and self.addresses is None:
             raise ValueError("gmt: takes no memory of the layer before. Build the model with carry=False.")
         query, key = super().score_parts(x, address, slots)
@@ -106,14 +109,8 @@ class SlotAttention(GlobalModule):
         self.norm_x, self.norm_mlp = nn.LayerNorm(channels), nn.LayerNorm(channels)
         self.gru = nn.GRUCell(channels, channels)
         self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.ReLU(), nn.Linear(hidden, channels))
-        self.read = SlotRead(
-            channels,
-            spec.slots,
-            spec.heads,
-            out_channels=hidden,
-            temperature=spec.temperature,
-            addresses=self.addresses,
-        )
+        scores = {"temperature": spec.temperature} if self.addresses is None else {"by_address": True}
+        self.read = SlotRead(channels, spec.slots, spec.heads, out_channels=hidden, **scores)
         self.integrate = SlotFiLM(channels, hidden, init_std=spec.init_std)
         nn.init.normal_(self.slot)
 
@@ -143,5 +140,6 @@ class SlotAttention(GlobalModule):
         return torch.einsum("nmhd,nhd->nmh", query[writers.index], key)
 
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
-        context = self.read(readers.x, gathered, readers.index, address=readers.address)
+        routes = None if self.addresses is None else self.addresses.routes(readers.x, readers.address)
+        context = self.read(readers.x, gathered, readers.index, address=routes)
         return self.integrate(readers.x, context, gathered, readers.index)

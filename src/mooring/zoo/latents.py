@@ -10,7 +10,8 @@ from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
 from mooring import ops
-from mooring.nn import Addresses, MemorySpec, SlotRead, SlotUpdate
+from mooring.nn import MemorySpec, SlotRead, SlotUpdate
+from mooring.nn.addresses import Routes
 from mooring.nn.checks import check_plan
 from mooring.ops import Plan, SlotState
 from mooring.zoo.base import GlobalModule, Locate, Rows, SlotRival, update_options
@@ -141,15 +142,10 @@ class RelayRead(SlotRead):
     in that slot's key, and another brings back its weight :math:`\rho_{jj}`.
     """
 
-    def __init__(self, spec: MemorySpec, addresses: Addresses | None, out_channels: int) -> None:
-        super().__init__(
-            spec.channels,
-            spec.slots,
-            spec.heads,
-            out_channels=out_channels,
-            temperature=spec.temperature,
-            addresses=addresses,
-        )
+    def __init__(self, spec: MemorySpec, out_channels: int, *, by_address: bool) -> None:
+        temperature = 1.0 if by_address else spec.temperature
+        sizes = (spec.channels, spec.slots, spec.heads)
+        super().__init__(*sizes, out_channels=out_channels, temperature=temperature, by_address=by_address)
         # The self-loop has one logit per head, so heads cannot share a query.
         self.folded = False
         self.lin_self = nn.Linear(spec.channels, spec.heads)
@@ -160,7 +156,7 @@ class RelayRead(SlotRead):
             self.lin_self.reset_parameters()
 
     def score_parts(
-        self, x: Tensor, memory: Tensor, address: Tensor | None, *, folded: bool | None = False
+        self, x: Tensor, memory: Tensor, address: Routes | None, *, folded: bool | None = False
     ) -> tuple[Tensor, Tensor]:
         query, key = super().score_parts(x, memory, address, folded=False)
         query = torch.cat([query.expand(-1, self.heads, -1), self.lin_self(x).unsqueeze(-1)], dim=-1)
@@ -172,7 +168,7 @@ class RelayRead(SlotRead):
         memory: Tensor,
         batch: Tensor | Plan | None = None,
         *,
-        address: Tensor | None = None,
+        address: Routes | None = None,
         targets: Tensor | None = None,
         ptr: Tensor | None = None,
         plan: Plan | None = None,
@@ -211,4 +207,4 @@ class RelayVirtualNode(SlotRival):
                 f"{type(self).__name__}: with integrate={spec.integrate!r} nodes read nothing, so there is no read for "
                 "the self-loop. Use 'film' or 'residual'."
             )
-        self.read = RelayRead(spec, self.write.addresses, self.integrate.context_channels)
+        self.read = RelayRead(spec, self.integrate.context_channels, by_address=self.write.addresses is not None)

@@ -245,6 +245,7 @@ def effective_options(net: nn.Module) -> dict[str, Any]:
         options["integrate"] = "linear_film" if getattr(integrate, "lin_linear", None) is not None else name
         options["init_std"] = getattr(integrate, "init_std", getattr(integrate, "init_scale", None))
         options |= {"dropout": memory.dropout, "address_channels": memory.address_channels}
+        options["routing"] = getattr(memory, "routing", "free")
     ignored = getattr(memory, "ignores", ())
     return {name: value for name, value in options.items() if name not in ignored}
 
