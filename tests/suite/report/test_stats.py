@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from mooring.suite.report.groups import Estimate, estimate, paired_difference, t_quantile
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 7, 10, 31, 100, 1001])
-@pytest.mark.parametrize("probability", [0.5, 0.8, 0.95, 0.975, 0.9995])
-def test_quantile_equals_scipys(freedom: int, probability: float) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(
-        scipy_stats.t.ppf(probability, freedom), rel=1e-9, abs=1e-12
-    )
+from mooring.suite.report.groups import Estimate, estimate, paired_difference
 
 
 @pytest.mark.parametrize("number", [2, 3, 5, 13])
@@ -64,5 +56,3 @@ def test_messages() -> None:
         ValueError, match=r"^paired_difference: the two models share no seed\. Run both with the same seeds\.$"
     ):
         paired_difference({0: 1.0}, {1: 1.0})
-    with pytest.raises(ValueError, match=r"^t_quantile: probability 0\.2, expected at least 0\.5 and below 1\.$"):
-        t_quantile(0.2, 3)
