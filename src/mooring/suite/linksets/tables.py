@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, group, others, paired_difference, percent, plain, show
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 TASK = "linksets"
@@ -31,8 +31,18 @@ PAPER = "full"
 PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
 
-@table("linksets", task=TASK)
-def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
+@table(
+    "linksets",
+    task=TASK,
+    title="Constrained link sets, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}. Decoded: the likeliest links that still fit, above a threshold of its
+    own that validation graphs chose.
+
+    The paper's data set is not public, so its F1 is shown for orientation only and is not comparable.
+    """,
+)
+def scores(records: Records, preset: str, models: str = "all") -> Body | None:
     """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
     groups = _of("linksets", group(_runs(records, preset)), models)
     if not groups:
@@ -50,11 +60,21 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
         Column("F1", group="paper"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, _gap(groups), groups=groups)
+    return Body(columns, rows, _gap(groups), groups=groups)
 
 
-@table("linksets-tuned", task=TASK)
-def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
+@table(
+    "linksets-tuned",
+    task=TASK,
+    title="Every memory at its own setting, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}; decoded: the likeliest links that still fit, above a threshold of its
+    own that validation graphs chose. Settings: how many were tried at one development seed, on smaller sets and in a
+    shorter training. Search: the validation F1 of the best of them, which was run, and of the worst, which shows how
+    much it matters.
+    """,
+)
+def tuned(records: Records, preset: str, models: str = "all") -> Body | None:
     """Each module at the setting that one search found for it, best first, and how much the setting matters to it."""
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
@@ -94,7 +114,7 @@ def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, others(groups, group(_runs(records, preset))), groups=groups)
+    return Body(columns, rows, others(groups, group(_runs(records, preset))), groups=groups)
 
 
 def chosen(records: Records, preset: str) -> list[Group]:
@@ -140,8 +160,16 @@ def _ahead(item: Group, reference: Group | None) -> str:
     return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
 
 
-@table("linksets-ceiling", task=TASK)
-def ceiling(records: Records, preset: str) -> Rows | None:
+@table(
+    "linksets-ceiling",
+    task=TASK,
+    title="Told which rivals there are, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}. In the first turn a pair is told how many heavier rivals each of its
+    ends has; in the later ones also how many of them the last turn took.
+    """,
+)
+def ceiling(records: Records, preset: str) -> Body | None:
     """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
     groups = group(_runs(records, preset, told=True), apart=("turns", "exact_ranks"))
     if not groups:
@@ -159,11 +187,16 @@ def ceiling(records: Records, preset: str) -> Rows | None:
         *(Column(*FIELDS[name]) for name in SINGLE),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=groups)
+    return Body(columns, rows, groups=groups)
 
 
-@table("linksets-violations", task=TASK)
-def violations(records: Records, preset: str) -> Rows | None:
+@table(
+    "linksets-violations",
+    task=TASK,
+    title="Violated constraints, preset {preset}",
+    notes="Violation rate in %{interval}; decoded: after the step that makes the set feasible.",
+)
+def violations(records: Records, preset: str) -> Body | None:
     """Share of violated constraints before and after decoding; rules that are never broken are in the notes."""
     runs = _runs(records, preset)
     groups = group(runs)
@@ -186,7 +219,7 @@ def violations(records: Records, preset: str) -> Rows | None:
         *(Column(name, group="decoded") for name in titles),
     )
     notes = [f"Never broken, before or after: {', '.join(kept)}."] if kept else []
-    return Rows(columns, rows, notes, groups=groups)
+    return Body(columns, rows, notes, groups=groups)
 
 
 def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING
 
 from mooring.suite.motifs.tables import SPLITS, TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import curve, end_labels, figure, inked, log_ticks, panel
+from mooring.suite.report.drawing import curve, end_labels, inked, log_ticks, panel
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import Group, usual_groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DRAWN = ("iid", "counts", "jittered")
 
 
-@figure("motif-error", task=TASK)
+@figure(
+    "motif-error",
+    task=TASK,
+    title="Error against the true count (preset {preset})",
+    caption="""
+    The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. A
+    readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it was
+    trained on; one that measures mass can stay flat.
+    """,
+)
 def error_by_count(records: Records, preset: str) -> list[Figure]:
     """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
+    from matplotlib.ticker import MaxNLocator
+
     panels = []
     for split in DRAWN:
         members = inked(usual_groups(records, TASK, preset), "diagnostics", "error_by_count", split)

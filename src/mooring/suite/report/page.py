@@ -15,7 +15,7 @@ from markupsafe import Markup
 from mooring.markup import digest, inert, policy
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.registry import Chapter, Section, chapters
+from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, Section
 from mooring.table import Column, Table
 
 T = TypeVar("T")
@@ -53,61 +53,92 @@ class Inside:
         return re.findall(r"'sha256-[\w+/=]+'", found[1]) if found else []
 
 
-def build_report(sources: Sequence[Path], out: Path, insides: Sequence[Inside] = ()) -> Summary:
-    """Write the page of all records under `sources` to `out`; files that are not usable records are left out and named.
+class Report:
+    """Some chapters as a page, as text for a terminal and as files of figures.
 
     Args:
-        sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
-        out: the HTML file to write; its folder is made.
-        insides: trained memories to be looked into.
-
-    Returns:
-        what the page shows, with its tables, and in `notes` what was left out and why.
-
-    Raises:
-        RecordError: where no record can be used.
+        chapters: in the order of the page.
+        unshown: imports and returns the tables and figures that documents may name though no chapter shows them.
     """
-    drawn, records = _made(load(sources, skip=True), _drawn)
-    if not records:
-        raise RecordError(_nothing(sources, records.notes))
-    sections = [section for section, _ in drawn]
-    names = tuple(section.name for section in sections)
-    lacking = [chapter for chapter in chapters() if chapter.name not in names]
-    style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
-    html = _template().render(
-        sections=[view for _, view in drawn],
-        lacking=lacking,
-        origin=Markup(provenance(records).to_html()),
-        num_records=len(records),
-        notes=records.notes,
-        insides=insides,
-        policy=Markup(_policy(script, style, insides)),
-        style=Markup(style),
-        script=Markup(script),
-    )
-    write_atomic(out, html)
-    tables = tuple(table for section in sections for table in section.tables)
-    return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
 
+    def __init__(self, chapters: Sequence[Chapter], unshown: Callable[[], tuple[Exhibit, ...]] = tuple) -> None:
+        self.chapters, self.unshown = tuple(chapters), unshown
 
-def tables_text(sources: Sequence[Path], width: int = 110) -> str:
-    """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
-    sections, records = _made(load(sources, skip=True), _tabled)
-    tables = [table.to_text(width) for section in sections for table in section.tables]
-    return "\n".join([*tables, *records.notes])
+    def exhibits(self, kind: Kind) -> dict[str, Exhibit]:
+        """Import all tables or all figures; by name."""
+        every = [exhibit for chapter in self.chapters for exhibit in chapter.exhibits()]
+        return {exhibit.name: exhibit for exhibit in (*every, *self.unshown()) if exhibit.kind == kind}
 
+    def build(self, sources: Sequence[Path], out: Path, insides: Sequence[Inside] = ()) -> Summary:
+        """Write the page of all records under `sources` to `out`; files that are no usable records are left out.
 
-def write_figures(sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
-    """Every figure of the records as files of their own, e.g. for a README or for slides.
+        Args:
+            sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
+            out: the HTML file to write; its folder is made.
+            insides: trained memories to be looked into.
 
-    Args:
-        sources: folders or files of records.
-        folder: where the files go; it is made.
-        suffix: `svg` or `png`.
-    """
-    drawn, _ = _made(load(sources, skip=True), _drawn)
-    pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
-    return [path for picture in pictures for path in picture.write(folder, suffix)]
+        Returns:
+            what the page shows, with its tables, and in `notes` what was left out and why.
+
+        Raises:
+            RecordError: where no record can be used.
+        """
+        drawn, records = self._made(load(sources, skip=True), _drawn)
+        if not records:
+            raise RecordError(_nothing(sources, records.notes))
+        sections = [section for section, _ in drawn]
+        names = tuple(section.name for section in sections)
+        lacking = [chapter for chapter in self.chapters if chapter.name not in names]
+        style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
+        html = _template().render(
+            sections=[view for _, view in drawn],
+            lacking=lacking,
+            origin=Markup(provenance(records).to_html()),
+            num_records=len(records),
+            notes=records.notes,
+            insides=insides,
+            policy=Markup(_policy(script, style, insides)),
+            style=Markup(style),
+            script=Markup(script),
+        )
+        write_atomic(out, html)
+        tables = tuple(table for section in sections for table in section.tables)
+        return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
+
+    def tables_text(self, sources: Sequence[Path], width: int = 110) -> str:
+        """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
+        sections, records = self._made(load(sources, skip=True), _tabled)
+        tables = [table.to_text(width) for section in sections for table in section.tables]
+        return "\n".join([*tables, *records.notes])
+
+    def write_figures(self, sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
+        """Every figure of the records as files of their own, e.g. for a README or for slides.
+
+        Args:
+            sources: folders or files of records.
+            folder: where the files go; it is made.
+            suffix: `svg` or `png`.
+        """
+        drawn, _ = self._made(load(sources, skip=True), _drawn)
+        pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
+        return [path for picture in pictures for path in picture.write(folder, suffix)]
+
+    def _made(self, records: Records, make: Callable[[Chapter, Records], T | None]) -> tuple[list[T], Records]:
+        """What is made of the chapters that have records, and the records without those left out of some chapter."""
+        sections: list[T] = []
+        refused: dict[Record, str] = {}
+        every: list[Any] = [*self.chapters]
+        known = frozenset(chapter.needs for chapter in self.chapters)
+        if any(run.find("task") not in known for run in records.kind("run")):
+            from mooring.suite.report.other_tasks import OtherTasks
+
+            every.append(OtherTasks(known))
+        for chapter in every:
+            section, without = salvage(partial(make, chapter), records, chapter.title)
+            refused |= without
+            sections += [section] if section is not None else []
+        used = tuple(record for record in records if record not in refused)
+        return sections, Records(used, (*records.notes, *refused.values()))
 
 
 def provenance(records: Records) -> Table:
@@ -152,24 +183,6 @@ def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[
             said = str(reason) if isinstance(reason, RecordError) else f"{culprit.path}: {_described(reason)}."
         refused[culprit] = printable(f"Left out of '{what}': {said}")
         records = records.without(culprit)
-
-
-def _made(given: Records, make: Callable[[Chapter, Records], T | None]) -> tuple[list[T], Records]:
-    """What is made of the chapters that have records, and the records without those left out of some chapter."""
-    found: list[T] = []
-    refused: dict[Record, str] = {}
-    every: list[Any] = [*chapters()]
-    known = {chapter.needs for chapter in every}
-    if any(run.find("task") not in known for run in given.kind("run")):
-        from mooring.suite.report.own import OwnTasks
-
-        every.append(OwnTasks())
-    for chapter in every:
-        made, without = salvage(partial(make, chapter), given, chapter.title)
-        refused |= without
-        found += [made] if made is not None else []
-    kept = tuple(record for record in given if record not in refused)
-    return found, Records(kept, (*given.notes, *refused.values()))
 
 
 def _tabled(chapter: Chapter, records: Records) -> Section | None:

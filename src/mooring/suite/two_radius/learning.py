@@ -8,8 +8,8 @@ from math import log, log2
 from statistics import fmean, linear_regression
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, estimate, group, shares, show, title
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD = "two-radius-leaderboard"
@@ -23,8 +23,19 @@ ENOUGH = 0.99
 DEVELOPMENT = 100
 
 
-@table("wide-states", task=LEADERBOARD)
-def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Rows | None:
+@table(
+    "wide-states",
+    task=LEADERBOARD,
+    title="One wide state or many slots, without a cap on parameters",
+    notes="""
+    n identifiers; n slots of width 64, or one state of width 64 n. Accuracies in %{interval}{listed}, at the epoch with
+    the best Both. Parameters are those of the memory. Bound: the bits that thm:lower asks of each number of the memory
+    for the labels alone, n log2 n in all; a row above 32, the bits of a float, would be ruled out. A run ends when a
+    validation has no mistake; the updates are the mean over the solved ones. Settings: learning rates tried at a
+    development seed, which is not among the seeds.
+    """,
+)
+def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Body | None:
     """One wide state, read in several ways, against slots: by number of identifiers and updates, best first.
 
     Args:
@@ -69,7 +80,7 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=[point.group for point in points])
+    return Body(columns, rows, groups=[point.group for point in points])
 
 
 def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
@@ -127,8 +138,18 @@ def wide_points(records: Records) -> list[WidePoint]:
     return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
 
 
-@table("learnability", task=LEADERBOARD)
-def learnability(records: Records, preset: str) -> Rows | None:
+@table(
+    "learnability",
+    task=LEADERBOARD,
+    title="How many updates training needs",
+    notes="""
+    Counted Two-Radius, no cap on parameters, one size changed at a time; a run stops at its first validation without a
+    mistake, or after 2,000 updates. Updates until a validation has 99 % of the labels, or of labels with their counts,
+    right{interval}, or all seeds if they lie far apart. There is a validation every 50 updates, so 50 is the smallest
+    number that can be measured.
+    """,
+)
+def learnability(records: Records, preset: str) -> Body | None:
     """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
     apart = (*SIZES, "addressed")
     groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
@@ -164,7 +185,7 @@ def learnability(records: Records, preset: str) -> Rows | None:
     addressed = [item for item in groups if _addressed(item)]
     models = dict.fromkeys(item.model for item in addressed)
     notes = [sentence for model in models for sentence in _growth(model, addressed)]
-    return Rows(columns, rows, notes, groups=groups)
+    return Body(columns, rows, notes, groups=groups)
 
 
 def _addressed(item: Group) -> bool:

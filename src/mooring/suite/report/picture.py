@@ -1,23 +1,90 @@
-"""A drawing as part of the page: text that is text, attributes for styles, and the values of its curves beside it."""
+"""A figure as files, and as part of the page: text that is text, attributes for styles, the values of its curves."""
 
 from __future__ import annotations
 
+import io
 import re
-from typing import Any
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mooring.suite.files import write_atomic
+from mooring.suite.report.drawing import CURVE, INK, PART, RC
+
+Draw = TypeVar("Draw", bound=Callable[..., Any])
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
-# What matplotlib writes as the id of an artist with such a gid.
-CURVE, PART, FRAME = "curve:", "part:", "frame:"
+# What matplotlib writes as the id of a frame with such a gid.
+FRAME = "frame:"
 NUMBER = re.compile(r"-?\d+\.\d{2,}")
 GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points", "viewBox")
 # The page sets the font; the others are matplotlib's way of saying nothing.
 NEEDLESS = {"font-family", "font-style", "font-variant"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: panels that stand side by side or, on a narrow screen, below each other.
+
+    Args:
+        name: what the figure is called in links and files.
+        title: its heading.
+        caption: two sentences: what is drawn and what to look for.
+        panels: drawings of at most about four inches, so that a phone shows them at reading size.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Figure, ...]
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a link or file name: a preset or bench record is part of it, and may hold a path."""
+        return re.sub(r"[^\w,=+-]+", "-", self.name)
+
+    def drawings(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The panels as inline SVG that takes its ink from the page, each with the values of its curves."""
+        found = []
+        for part, panel in enumerate(self.panels):
+            mark(panel)
+            svg = _bytes(panel, "svg", fonts="none").decode()
+            found.append(inline(svg, panel, f"{self.title}, {part + 1}", INK))
+        return found
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the panels side by side, and the caption."""
+        panels = "".join(svg for svg, _ in self.drawings())
+        return f"<h4>{escape(self.title)}</h4><div>{panels}</div><p>{escape(self.caption)}</p>"
+
+    def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
+        """The panels as files of their own, on white."""
+        written = []
+        for part in range(len(self.panels)):
+            number = f"-{part + 1}" if len(self.panels) > 1 else ""
+            path = folder / f"{self.slug}{number}.{suffix}"
+            write_atomic(path, self.drawn(part, suffix))
+            written.append(path)
+        return written
+
+    def drawn(self, part: int, suffix: str = "svg") -> bytes:
+        """One panel as the content of a file, on white."""
+        return _bytes(self.panels[part], suffix, facecolor="white")
+
+
+def in_style(draw: Draw) -> Draw:
+    """Return the function, drawing in the style of the report."""
+    styled: Draw = mpl.rc_context(RC)(draw)
+    return styled
 
 
 def inline(svg: str, figure: Figure, name: str, ink: str) -> tuple[str, list[dict[str, Any]]]:
@@ -105,3 +172,16 @@ def _chart(axes: Axes, frame: list[float]) -> dict[str, Any]:
 def _short(value: Any) -> float | int:
     shown = float(f"{float(value):.5g}")
     return int(shown) if shown.is_integer() else shown
+
+
+def _bytes(figure: Figure, suffix: str, fonts: str = "path", **options: Any) -> bytes:
+    target = io.BytesIO()
+    # No date: the same records give the same page, byte for byte.
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with mpl.rc_context({**RC, "svg.fonttype": fonts}), warnings.catch_warnings():
+        # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options
+        )
+    return target.getvalue()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from statistics import fmean
 
+from mooring.suite.linksets import tables as links
+from mooring.suite.motifs import tables as motifs
+from mooring.suite.real import chosen as real
 from mooring.suite.records import Record, Records
 from mooring.suite.report.cards import ZOO, cards, verdict
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, group, paired_difference, shares, show, title
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 # The module that others are compared with, and the bench record of what they cost.
@@ -80,8 +82,6 @@ def _level(one: dict[int, float], other: dict[int, float]) -> bool | None:
 
 def boards(records: Records) -> list[Board]:
     """Every board of the zoo's modules, at the setting that was run at most seeds."""
-    # By their folders, as the registry finds tables: the report knows no task.
-    motifs, links, real = (import_module(f"mooring.suite.{folder}.tables") for folder in ("motifs", "linksets", "real"))
     both = ("metrics", "best", "both")
     found = []
     counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
@@ -109,8 +109,20 @@ def boards(records: Records) -> list[Board]:
     return [board for board in (*found, *sets.values()) if board.scores]
 
 
-@table("ranks", task=LEADERBOARD)
-def ranks(records: Records, graphs: str = "all") -> Rows | None:
+@table(
+    "ranks",
+    task=LEADERBOARD,
+    title="Every module on every board",
+    notes="""
+    Rank by the mean over seeds, among the modules with more than one column; = means that the 95 % interval of the
+    difference to the first, paired over seeds, includes zero, and ? that they share fewer than two seeds. Mean place:
+    from 0, always first, to 1, always last; unlike the mean rank it does not favour modules whose columns have few
+    rows. By board: every board (Two-Radius, census, link sets, real graphs) has the same weight, however many columns
+    it has. By column: every column has the same weight, and the census has six. Both means and the mean rank are over
+    all columns that a module has, made and real. Modules that were run on more kinds of task stand first.
+    """,
+)
+def ranks(records: Records, graphs: str = "all") -> Body | None:
     """The rank of each module in each column of each board, and its mean rank; modules of more than one column.
 
     Columns of graphs that were made for a task, of real ones, or both; the mean is over all of them in any case.
@@ -158,7 +170,7 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
         Column("Mean rank"),
         *(Column(board.name, group=board.task) for board, _ in shown),
     )
-    return Rows(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
+    return Body(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
 
 
 def _means(by_board: float, relative: Mapping[str, Sequence[float]]) -> tuple[str, str]:
@@ -188,8 +200,17 @@ def _place(rank: int, level: bool | None) -> str:
     return f"{rank}?" if level is None else f"{rank}=" if level else str(rank)
 
 
-@table("leaderboard", task=LEADERBOARD)
-def leaderboard(records: Records, preset: str) -> Rows | None:
+@table(
+    "leaderboard",
+    task=LEADERBOARD,
+    title="Every module, preset {preset}",
+    notes="""
+    Sorted by Both. Accuracies in %{interval}{listed}; the last column counts the seeds of Two-Radius. A run stops at
+    its first validation without a mistake, so 100.0 says that every seed had one, and nothing of later epochs. Each
+    module has, for each task, the learning rate that did better on validation graphs at the first seed.
+    """,
+)
+def leaderboard(records: Records, preset: str) -> Body | None:
     """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
     if preset in UNRANKED:
         return None
@@ -216,11 +237,22 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
         *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=counted.values())
+    return Body(columns, rows, groups=counted.values())
 
 
-@table("leaderboard-costs", task=LEADERBOARD)
-def costs(records: Records, preset: str) -> Rows | None:
+@table(
+    "leaderboard-costs",
+    task=LEADERBOARD,
+    title="What every module costs",
+    notes="""
+    Time of a forward and backward pass over one graph as a multiple of the anchored module's in the same run, and its
+    extra memory over the size of input, output and input gradient. Both are of modules as built by default; parameters
+    and learning rate are those of the leaderboard, where budgets are matched.
+
+    Measured on {machine}.
+    """,
+)
+def costs(records: Records, preset: str) -> Body | None:
     """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
     if bench is None or preset in UNRANKED:
@@ -253,7 +285,7 @@ def costs(records: Records, preset: str) -> Rows | None:
         Column("Parameters"),
         Column("Rate"),
     )
-    return Rows(columns, rows, machine=bench.find("machine"))
+    return Body(columns, rows, machine=bench.find("machine"))
 
 
 def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
