@@ -79,15 +79,15 @@ def tuned(records: Records, preset: str, models: str = "all") -> Body | None:
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
-    found = [item for item in chosen(records, preset) if item.model in tried]
-    absent = {run.model for run in _runs(records, preset)} - {item.model for item in found}
+    searched = [item for item in chosen(records, preset) if item.model in tried]
+    absent = {run.model for run in _runs(records, preset)} - {item.model for item in searched}
     lost = [name for name in models.split(",") if name in absent]
     if lost:
         raise ValueError(
             f"table 'linksets-tuned': '{lost[0]}' has runs of preset '{preset}', but none at the best setting among "
             f"its runs of preset '{SEARCH}'. Run that setting, or the search where its records are missing."
         )
-    groups = _of("linksets-tuned", found, models)
+    groups = _of("linksets-tuned", searched, models)
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
@@ -127,11 +127,11 @@ def chosen(records: Records, preset: str) -> list[Group]:
     for run in records.runs(TASK, SEARCH):
         if run.model not in best or run.number(*CHOSEN_BY) > best[run.model].number(*CHOSEN_BY):
             best[run.model] = run
-    found: dict[str, Group] = {}
+    settings: dict[str, Group] = {}
     for item in sorted(group(_runs(records, preset)), key=lambda item: (len(item.runs), _validated(item))):
         if item.model not in best or _varied(best[item.model]) == _varied(item.first):
-            found[item.model] = item
-    return list(found.values())
+            settings[item.model] = item
+    return list(settings.values())
 
 
 def _of(who: str, groups: list[Group], models: str) -> list[Group]:
@@ -156,7 +156,7 @@ def _ahead(item: Group, reference: Group | None) -> str:
     """How much higher the test F1 is than the reference's, paired over seeds."""
     if reference is None or item is reference:
         return ABSENT
-    ours, theirs = (one.by_seed("metrics", "final", MAIN[0]) for one in (item, reference))
+    ours, theirs = (side.by_seed("metrics", "final", MAIN[0]) for side in (item, reference))
     return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
 
 
@@ -202,11 +202,11 @@ def violations(records: Records, preset: str) -> Body | None:
     groups = group(runs)
     start, decoded = "test/violations_", "test/decoded_violations_"
     scores = [run.mapping("metrics", "final") for run in runs]
-    found = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
-    names = [name for name in found if any(final.get(part + name) for final in scores for part in (start, decoded))]
+    rules = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
+    names = [name for name in rules if any(final.get(part + name) for final in scores for part in (start, decoded))]
     if not names:
         return None
-    kept = [name.replace("_", " ") for name in found if name not in names]
+    never = [name.replace("_", " ") for name in rules if name not in names]
     rows = []
     for item in groups:
         before = [_share(item, f"{start}{name}") for name in names]
@@ -218,7 +218,7 @@ def violations(records: Records, preset: str) -> Body | None:
         *(Column(name, group="as predicted") for name in titles),
         *(Column(name, group="decoded") for name in titles),
     )
-    notes = [f"Never broken, before or after: {', '.join(kept)}."] if kept else []
+    notes = [f"Never broken, before or after: {', '.join(never)}."] if never else []
     return Body(columns, rows, notes, groups=groups)
 
 
@@ -237,7 +237,7 @@ def _gap(groups: Sequence[Group]) -> list[str]:
     if anchored is None:
         return []
     ours = anchored.by_seed("metrics", "final", "test/f1")
-    found = []
+    sentences = []
     for item in groups:
         theirs = item.by_seed("metrics", "final", "test/f1")
         if item.model != "cross-attn" or len(ours.keys() & theirs.keys()) < 2:
@@ -245,11 +245,11 @@ def _gap(groups: Sequence[Group]) -> list[str]:
         gap = paired_difference(ours, theirs)
         verdict = "excludes" if gap.excludes_zero() else "includes"
         rival = f"Cross-Attn ({item.variant})" if item.variant else "Cross-Attn"
-        found.append(
+        sentences.append(
             f"Anchored minus {rival}, test F1, paired over {gap.count} seeds: {show(gap, sign=True)}; the interval "
             f"{verdict} zero."
         )
-    return found
+    return sentences
 
 
 def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
@@ -258,8 +258,8 @@ def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
     for name in fields:
         split, _, score = name.partition("/")
         reference = {"test": "greedy/f1", "larger": "greedy/larger_f1"}[split]
-        found = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
-        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if found else ABSENT)
+        solved = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
+        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if solved else ABSENT)
     return ("Greedy solver", *cells, ABSENT, ABSENT)
 
 

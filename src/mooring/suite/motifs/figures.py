@@ -51,7 +51,7 @@ def error_by_count(records: Records, preset: str) -> list[Figure]:
 
 def by_count(group: Group, split: str) -> dict[int, float]:
     """Error at each true count that some seed has seen, the mean over the seeds that have."""
-    found: dict[int, list[float]] = {}
+    by_count: dict[int, list[float]] = {}
     for run in group.runs:
         counts = run.numbers("diagnostics", "error_by_count", split, "count")
         errors = run.numbers("diagnostics", "error_by_count", split, "log_mae", gaps=True)
@@ -60,7 +60,7 @@ def by_count(group: Group, split: str) -> dict[int, float]:
             raise run.error(f"field '{where}' has {len(counts)} counts but {len(errors)} errors.")
         for count, error in zip(counts, errors, strict=True):
             if error is not None:
-                found.setdefault(int(count), []).append(float(error))
-    if not found:
+                by_count.setdefault(int(count), []).append(float(error))
+    if not by_count:
         raise group.first.error(f"field 'diagnostics.error_by_count.{split}' holds no error.")
-    return {count: sum(values) / len(values) for count, values in sorted(found.items())}
+    return {count: sum(values) / len(values) for count, values in sorted(by_count.items())}

@@ -84,10 +84,10 @@ def all_splits(records: Records, preset: str) -> Body:
     for item in groups:
         errors, exact = [], []
         for split in SPLITS:
-            found = item.has("metrics", "final", f"{split}/log_mae")
-            errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if found else ABSENT)
-            found = item.has("metrics", "final", f"{split}/exact")
-            exact.append(shares(item, "metrics", "final", f"{split}/exact") if found else ABSENT)
+            has = item.has("metrics", "final", f"{split}/log_mae")
+            errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if has else ABSENT)
+            has = item.has("metrics", "final", f"{split}/exact")
+            exact.append(shares(item, "metrics", "final", f"{split}/exact") if has else ABSENT)
         change = ABSENT
         if item.has("diagnostics", "replication_change"):
             change = f"{max(run.number('diagnostics', 'replication_change') for run in item.runs):.1e}"

@@ -40,13 +40,13 @@ def nodes(records: Records, preset: str) -> list[Figure]:
 
 def _curves(records: Records, task: str, preset: str) -> list[Figure]:
     """Validation score over epochs, the mean over seeds; one panel per set. A variant of a memory is dashed."""
-    found = choose(records.runs(task, preset))
-    inks = colours(item.group.model for item in found)
+    chosen = choose(records.runs(task, preset))
+    inks = colours(item.group.model for item in chosen)
     # Where the colours begin again, the lines are dotted.
     again = list(inks)[len(PALETTE) :]
     panels = []
-    for dataset in dict.fromkeys(item.dataset for item in found):
-        items = [item for item in found if item.dataset == dataset]
+    for dataset in dict.fromkeys(item.dataset for item in chosen):
+        items = [item for item in chosen if item.dataset == dataset]
         name, scale, rises = METRICS[items[0].metric]
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
         labels, least = [], float("inf")

@@ -35,14 +35,14 @@ BY_READOUT = """
 
 def _scores(records: Records, task: str, preset: str, sets: str) -> Body:
     """One row per set and model; of all sets, or of those named."""
-    found = choose(_of_sets(records.runs(task, preset), task, sets))
+    chosen = choose(_of_sets(records.runs(task, preset), task, sets))
     times, over = _times(records), "splits" if task == "nodes" else "seeds"
-    groups = [item.group for item in found]
+    groups = [item.group for item in chosen]
     cells: list[tuple[str, ...]] = []
-    for item in found:
+    for item in chosen:
         title, scale, _ = METRICS[item.metric]
         digits = 1 if scale == 100 else 3
-        reference = _reference(item, found)
+        reference = _reference(item, chosen)
         named = (item.dataset, item.group.model)
         score, model = PUBLISHED.get(named, (None, ABSENT)) if not item.group.variant else (None, ABSENT)
         cells.append(
@@ -98,13 +98,15 @@ def _by_readout(records: Records, task: str, preset: str, sets: str) -> Body | N
     names = sorted({str(run.mapping("config").get("readout")) for run in runs})
     if len(names) < 2:
         return None
-    found = {name: choose([run for run in runs if run.mapping("config").get("readout") == name]) for name in names}
-    keys = dict.fromkeys((item.dataset, item.group.title) for name in names for item in found[name])
+    by_readout = {name: choose([run for run in runs if run.mapping("config").get("readout") == name]) for name in names}
+    keys = dict.fromkeys((item.dataset, item.group.title) for name in names for item in by_readout[name])
     cells, groups = [], []
     for dataset, title in keys:
         cell = [f"{dataset}, ", title]
         for name in names:
-            item = next((one for one in found[name] if (one.dataset, one.group.title) == (dataset, title)), None)
+            item = next(
+                (each for each in by_readout[name] if (each.dataset, each.group.title) == (dataset, title)), None
+            )
             if item is None:
                 cell.append(ABSENT)
                 continue
@@ -162,12 +164,12 @@ def nodes(records: Records, preset: str, sets: str = "all") -> Body:
 )
 def choosing(records: Records, preset: str, usual: str = "anchored") -> Body | None:
     """What one change of a memory does, paired over seeds with the same memory as the preset has it."""
-    found = choose(records.runs("molecules", preset))
-    if not any(item.group.variant for item in found):
+    chosen = choose(records.runs("molecules", preset))
+    if not any(item.group.variant for item in chosen):
         return None
-    bases = {item.dataset: item for item in found if item.group.model == usual and not item.group.variant}
+    bases = {item.dataset: item for item in chosen if item.group.model == usual and not item.group.variant}
     cells = []
-    for item in found:
+    for item in chosen:
         base = bases.get(item.dataset)
         if base is None:
             continue
@@ -180,7 +182,7 @@ def choosing(records: Records, preset: str, usual: str = "anchored") -> Body | N
                 name or f"{item.group.title}, as it is",
                 show(item.test, scale, digits),
                 _gain(item, base, scale, digits),
-                _gain(item, _reference(item, found), scale, digits),
+                _gain(item, _reference(item, chosen), scale, digits),
                 f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
                 str(len(item.group.runs)),
             )
@@ -194,7 +196,7 @@ def choosing(records: Records, preset: str, usual: str = "anchored") -> Body | N
         Column("Parameters, k"),
         Column("Seeds"),
     )
-    return Body(columns, cells, groups=[item.group for item in found]) if cells else None
+    return Body(columns, cells, groups=[item.group for item in chosen]) if cells else None
 
 
 def _test(item: Chosen) -> str:
@@ -202,11 +204,11 @@ def _test(item: Chosen) -> str:
     return shares(item.group, "metrics", "final", f"test/{item.metric}") if scale == 100 else show(item.test)
 
 
-def _reference(item: Chosen, found: Sequence[Chosen]) -> Chosen | None:
+def _reference(item: Chosen, chosen: Sequence[Chosen]) -> Chosen | None:
     """No memory on the same set, with the same options where that was run."""
-    without = [one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE]
-    alike = [one for one in without if one.group.variant == item.group.variant]
-    usual = [one for one in without if not one.group.variant]
+    without = [other for other in chosen if other.dataset == item.dataset and other.group.model == REFERENCE]
+    alike = [other for other in without if other.group.variant == item.group.variant]
+    usual = [other for other in without if not other.group.variant]
     return next(iter(alike + usual), None)
 
 
@@ -214,14 +216,14 @@ def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> 
     if reference is None or item is reference:
         return ABSENT
     name = f"test/{item.metric}"
-    ours, theirs = (one.group.by_seed("metrics", "final", name) for one in (item, reference))
+    ours, theirs = (other.group.by_seed("metrics", "final", name) for other in (item, reference))
     if not ours.keys() & theirs.keys():
         return ABSENT
     better = scale if METRICS[item.metric][2] else -scale
-    found = paired_difference(
+    gain = paired_difference(
         {seed: better * value for seed, value in ours.items()}, {seed: better * value for seed, value in theirs.items()}
     )
-    return show(found, 1.0, digits, sign=True)
+    return show(gain, 1.0, digits, sign=True)
 
 
 def _times(records: Records) -> dict[tuple[str, str], str]:

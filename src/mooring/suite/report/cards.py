@@ -35,8 +35,8 @@ def audit(records: Records) -> Body:
 )
 def audit_ranges(records: Records) -> Body | None:
     """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
-    found = _matrix(cards(records, zoo=False), phrases=True)
-    return found if len(found.columns) > 1 else None
+    body = _matrix(cards(records, zoo=False), phrases=True)
+    return body if len(body.columns) > 1 else None
 
 
 @table(
@@ -46,8 +46,8 @@ def audit_ranges(records: Records) -> Body | None:
 )
 def audit_zoo(records: Records) -> Body | None:
     """The verdicts on the modules of the zoo."""
-    found = cards(records, zoo=True)
-    return _matrix(found, phrases=False) if found else None
+    audited = cards(records, zoo=True)
+    return _matrix(audited, phrases=False) if audited else None
 
 
 def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
@@ -59,13 +59,13 @@ def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
     }
 
 
-def _matrix(found: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
+def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
     """Modules down, measurements across."""
-    names = dict.fromkeys(name for card in found.values() for name in card)
+    names = dict.fromkeys(name for card in audited.values() for name in card)
     shown = [name for name in names if (name in PHRASES) == phrases]
     rows = []
     alarms = set()
-    for place, (module, card) in enumerate(found.items()):
+    for place, (module, card) in enumerate(audited.items()):
         cells = []
         for column, measurement in enumerate(shown, start=1):
             if measurement not in card:

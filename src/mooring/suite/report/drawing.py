@@ -84,8 +84,8 @@ def colours(models: Iterable[str]) -> dict[str, str]:
     ['anchored', 'vn', 'my-own']
     """
     ranked = sorted(set(models), key=rank)
-    own = [model for model in ranked if model.rpartition("+")[2] not in KNOWN]
-    order = [*(model for model in reversed(ranked) if model not in own), *own]
+    unknown = [model for model in ranked if model.rpartition("+")[2] not in KNOWN]
+    order = [*(model for model in reversed(ranked) if model not in unknown), *unknown]
     return {model: PALETTE[place % len(PALETTE)] for place, model in enumerate(order)}
 
 

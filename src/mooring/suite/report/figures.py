@@ -35,15 +35,15 @@ def claim_labels(records: Records) -> list[dict[str, str]]:
 )
 def claim(records: Records, label: str) -> Panels:
     """What one claim measured."""
-    found = [claim for claim in claims(records) if claim.text("label") == label]
-    if not found:
+    labelled = [claim for claim in claims(records) if claim.text("label") == label]
+    if not labelled:
         known = [claim.text("label") for claim in claims(records)]
         hint = suggest(label, known, f"the records have {', '.join(known)}.")
         raise ValueError(f"figure 'claim': label is '{label}'; {hint}")
     return Panels(
-        [_series(part) for claim in found for part in claim.parts("series")],
-        statement=found[0].text("statement").rstrip("."),
-        instances=f"{found[0].whole('instances'):,}",
+        [_series(part) for claim in labelled for part in claim.parts("series")],
+        statement=labelled[0].text("statement").rstrip("."),
+        instances=f"{labelled[0].whole('instances'):,}",
     )
 
 

@@ -49,8 +49,8 @@ class Inside:
 
     def allowed(self, kind: str) -> list[str]:
         """The hashes that its policy has for `script` or `style`; a page inside another obeys both policies."""
-        found = re.search(rf"{kind}-src ([^;\"]+)", self.html)
-        return re.findall(r"'sha256-[\w+/=]+'", found[1]) if found else []
+        sources = re.search(rf"{kind}-src ([^;\"]+)", self.html)
+        return re.findall(r"'sha256-[\w+/=]+'", sources[1]) if sources else []
 
 
 class Report:
@@ -151,9 +151,11 @@ def provenance(records: Records) -> Table:
         text = ", ".join(f"{key} {versions[key]}" for key in ("python", "torch", "torch_geometric") if key in versions)
         kinds.setdefault(name, []).append((commit, text))
     rows = []
-    for name, found in kinds.items():
-        commits, versions_ = ({item[part] for item in found} - {""} for part in (0, 1))
-        rows.append((name, str(len(found)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded"))
+    for name, origins in kinds.items():
+        commits, versions_ = ({item[part] for item in origins} - {""} for part in (0, 1))
+        rows.append(
+            (name, str(len(origins)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded")
+        )
     columns = (
         Column("Records", left=True),
         Column("Files"),
@@ -232,7 +234,9 @@ def _panels(drawings: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, objec
 
 def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
     """What may run: the page's own script and style, and those of the pages inside it."""
-    allowed = {kind: {hash_: None for one in insides for hash_ in one.allowed(kind)} for kind in ("script", "style")}
+    allowed = {
+        kind: {hash_: None for inside in insides for hash_ in inside.allowed(kind)} for kind in ("script", "style")
+    }
     return policy([digest(script), *allowed["script"]], [digest(style), *allowed["style"]])
 
 
@@ -265,8 +269,8 @@ def _culprit(make: Callable[[Records], T], records: Records, error: Exception) -
         try:
             make(Records(records.every[:middle]))
             fine = middle
-        except Exception as found:
-            failing, error = middle, found
+        except Exception as earlier:
+            failing, error = middle, earlier
     if failing == 0:
         raise error
     return records.every[failing - 1], error

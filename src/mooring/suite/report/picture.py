@@ -54,12 +54,12 @@ class Picture:
 
     def drawings(self) -> list[tuple[str, list[dict[str, Any]]]]:
         """The panels as inline SVG that takes its ink from the page, each with the values of its curves."""
-        found = []
+        drawings = []
         for part, panel in enumerate(self.panels):
             mark(panel)
             svg = _bytes(panel, "svg", fonts="none").decode()
-            found.append(inline(svg, panel, f"{self.title}, {part + 1}", INK))
-        return found
+            drawings.append(inline(svg, panel, f"{self.title}, {part + 1}", INK))
+        return drawings
 
     def _repr_html_(self) -> str:
         """For a notebook: the panels side by side, and the caption."""
@@ -123,28 +123,28 @@ def mark(figure: Figure) -> None:
 
 def _plain(element: ElementTree.Element, ink: str, frames: dict[int, list[float]]) -> None:
     """An element without styles, needless ids and invisible digits."""
-    given = element.attrib
-    for rule in filter(None, (part.strip() for part in given.pop("style", "").split(";"))):
+    attributes = element.attrib
+    for rule in filter(None, (part.strip() for part in attributes.pop("style", "").split(";"))):
         key, _, value = rule.partition(":")
         if key.strip() not in NEEDLESS:
-            given[key.strip()] = value.strip().replace(ink, "currentColor")
-    if LINK in given:
-        given["href"] = given.pop(LINK)
-    if given.get("transform", "").startswith("rotate(-0 "):
-        del given["transform"]
+            attributes[key.strip()] = value.strip().replace(ink, "currentColor")
+    if LINK in attributes:
+        attributes["href"] = attributes.pop(LINK)
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
     for key in GEOMETRY:
-        if key in given:
-            given[key] = " ".join(NUMBER.sub(lambda found: f"{float(found[0]):.1f}", given[key]).split())
-    named = given.get("id", "")
+        if key in attributes:
+            attributes[key] = " ".join(NUMBER.sub(lambda number: f"{float(number[0]):.1f}", attributes[key]).split())
+    named = attributes.get("id", "")
     if named.startswith(FRAME):
         corners = [float(value) for value in re.findall(r"-?[\d.]+", element[0].attrib["d"])]
         x, y = corners[0::2], corners[1::2]
         frames[int(named.removeprefix(FRAME))] = [round(v, 1) for v in (min(x), min(y), max(x), max(y))]
     if named.startswith((CURVE, PART)):
-        given["data-curve"] = named.partition(":")[2]
+        attributes["data-curve"] = named.partition(":")[2]
     # Ids that nothing refers to would only be the same in every drawing of the page.
     if element.tag == f"{SVG}g":
-        given.pop("id", None)
+        attributes.pop("id", None)
     if element.tag not in (f"{SVG}text", f"{SVG}tspan"):
         element.text = None
     element.tail = None

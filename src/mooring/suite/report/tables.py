@@ -131,11 +131,11 @@ def bench(records: Records, name: str, first: str = "all") -> Body:
 )
 def kernels(records: Records) -> Body | None:
     """One row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
-    found = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
-    if found is None:
+    bench = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
+    if bench is None:
         return None
     parts: dict[tuple[str, str], list[Record]] = {}
-    for row in found.parts("rows"):
+    for row in bench.parts("rows"):
         parts.setdefault((row.text("precision"), row.text("kernel")), []).append(row)
     rows = []
     for (precision, kernel), compiled in parts.items():

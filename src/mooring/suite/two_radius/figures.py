@@ -149,12 +149,12 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
                     f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
                 )
         # The distance of the first state from itself is zero, which says nothing.
-        kept = range(1, len(scales))
+        later = range(1, len(scales))
         x = scales[1:]
         for values in by_run:
-            seen = [max(values[i], FLOOR) for i in kept]
+            seen = [max(values[i], FLOOR) for i in later]
             axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
-        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in kept]
+        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in later]
         curve(axes, x, middle, group.short, ink)
         axes.set_xticks(x)
         labels.append((middle[-1], group.short, ink))

@@ -86,7 +86,9 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
 def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
     """The points with one of the wanted numbers, or all."""
     there = sorted({number(point) for point in points})
-    unknown = [] if wanted == "all" or not points else [one for one in wanted.split(",") if one not in map(str, there)]
+    unknown = (
+        [] if wanted == "all" or not points else [text for text in wanted.split(",") if text not in map(str, there)]
+    )
     if unknown:
         raise ValueError(
             f"table 'wide-states': no run with {name}={unknown[0]}, expected some of {', '.join(map(str, there))}, or "
@@ -202,34 +204,34 @@ def updates_to(run: Record, metric: str) -> int | None:
 
 def _reached(item: Group, metric: str) -> str:
     """Mean and interval over the seeds that got there, or the seeds if they lie apart, and how many if not all did."""
-    found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
-    if not found:
+    solved = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
+    if not solved:
         return ABSENT
-    value = estimate([float(updates) for updates in found])
+    value = estimate([float(updates) for updates in solved])
     apart = value.half_width is not None and value.half_width > value.mean / 2
-    text = f"{value.mean:.0f} ({', '.join(map(str, found))})" if apart else show(value, 1.0, 0)
-    return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
+    text = f"{value.mean:.0f} ({', '.join(map(str, solved))})" if apart else show(value, 1.0, 0)
+    return text if len(solved) == len(item.runs) else f"{text} ({len(solved)} of {len(item.runs)})"
 
 
 def _growth(model: str, groups: Sequence[Group]) -> list[str]:
     """How the updates grow with identifiers and with width, by least squares over logarithms."""
-    own = [item for item in groups if item.model == model]
-    values = {name: [item.first.number("config", name) for item in own] for name in SIZES}
-    usual = {name: max(set(found), key=found.count) for name, found in values.items()}
+    of_model = [item for item in groups if item.model == model]
+    values = {name: [item.first.number("config", name) for item in of_model] for name in SIZES}
+    usual = {name: max(set(sizes), key=sizes.count) for name, sizes in values.items()}
     sentences = []
     for name, follows in (("num_identifiers", "slots"), ("channels", None)):
         free = {name, follows}
         line = [
             item
-            for item in own
+            for item in of_model
             if all(item.first.number("config", other) == usual[other] for other in SIZES if other not in free)
             and (follows is None or item.first.number("config", name) == item.first.number("config", follows))
         ]
         for metric in ("label", "both"):
             points = [
-                (log(item.first.number("config", name)), log(fmean(found)))
+                (log(item.first.number("config", name)), log(fmean(needed)))
                 for item in line
-                if all(found := [updates_to(run, metric) or 0 for run in item.runs])
+                if all(needed := [updates_to(run, metric) or 0 for run in item.runs])
             ]
             if len(points) > 2:
                 slope = linear_regression(*zip(*points, strict=True)).slope

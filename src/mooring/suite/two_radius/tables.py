@@ -108,8 +108,10 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Body:
     published: dict[int, tuple[float, float, float]] = {}
     for place, item in enumerate(groups):
         # The paper's numbers belong to the paper's configuration only, and to a task of its size.
-        own = preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
-        if own and item.model in PUBLISHED:
+        comparable = (
+            preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
+        )
+        if comparable and item.model in PUBLISHED:
             published[place] = PUBLISHED[item.model]
     rows = []
     for place, item in enumerate(groups):
@@ -171,13 +173,13 @@ def scales_of(run: Record) -> list[str]:
     """The replication scales at which a run was counted, in their order; none where it was not."""
     if run.find("diagnostics", "count_accuracy_by_scale") is None:
         return []
-    found = run.mapping("diagnostics", "count_accuracy_by_scale")
-    for scale in found:
+    accuracies = run.mapping("diagnostics", "count_accuracy_by_scale")
+    for scale in accuracies:
         if not re.fullmatch(r"[1-9]\d{0,8}", scale):
             raise run.error(
                 f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
             )
-    return sorted(found, key=int)
+    return sorted(accuracies, key=int)
 
 
 def compared(run: Record) -> list[int]:
@@ -215,8 +217,8 @@ class Line:
 
     def values(self, name: str) -> str:
         """The values a setting takes in the line, e.g. the slots where they grow with n."""
-        found = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
-        return ", ".join(dict.fromkeys(str(value) for value in found))
+        values = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
+        return ", ".join(dict.fromkeys(str(value) for value in values))
 
 
 def measured(runs: Sequence[Record]) -> list[Line]:
@@ -279,12 +281,12 @@ def _differences(groups: Sequence[Group]) -> list[str]:
 
 
 def _distance(item: Group) -> str:
-    found = [
+    distances = [
         run.numbers("diagnostics", "state_distance", "max")
         for run in item.runs
         if run.find("diagnostics", "state_distance")
     ]
-    largest = max((max(values) for values in found), default=None)
+    largest = max((max(values) for values in distances), default=None)
     return ABSENT if largest is None else f"{largest:.1e}" if largest < 0.01 else f"{largest:.2f}"
 
 

@@ -143,13 +143,13 @@ def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str
     """Draw one model; its height at the largest width, its name and its colour."""
     widths = sorted(by_width)
     values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
-    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    heights = [100 * estimate(of_seeds).mean for of_seeds in values]
     axes.set_xscale("log", base=2)
     name = short(model, by_width[widths[-1]][0])
-    curve(axes, widths, found, name, ink, "-o", ms=3.5)
+    curve(axes, widths, heights, name, ink, "-o", ms=3.5)
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
-    return found[-1], name, ink
+    return heights[-1], name, ink
 
 
 def _both(item: Group) -> float:
