@@ -43,10 +43,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
     the preset's, and the same seeds, for every row. They were chosen with an earlier table known, for which other
     configurations of the anchored readout were run at seeds 0 to 2.
     """,
-    claims=(
-        as_preset,
-        same_seeds,
-    ),
+    claims=(as_preset, same_seeds),
 )
 def beside_paper(records: Records, preset: str) -> Body:
     """Error on the IID and jittered splits beside tab:motifs."""
