@@ -242,7 +242,7 @@ def test_a_task_without_a_quick_preset_starts_with_its_own(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr("mooring.suite.train.run_many", lambda requests, *_: asked.extend(requests))
-    monkeypatch.setattr("mooring.suite.report.tables_text", lambda *_: "")
+    monkeypatch.setattr("mooring.suite.chapters.tables_text", lambda *_: "")
     assert mooring("run", task)[0] == 0
     assert {request.preset for request in asked} == {"screen"}
     assert all(resolve(request) for request in asked[:2])

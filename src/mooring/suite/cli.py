@@ -96,7 +96,7 @@ def run(
     require_folder(out, "run: --out")
     try:
         from mooring import zoo
-        from mooring.suite.report import tables_text
+        from mooring.suite.chapters import tables_text
         from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve, run_many
 
         import_from_here(task, models)
@@ -183,6 +183,7 @@ def report(
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check or refresh:
+        from mooring.suite.chapters import REPORT
         from mooring.suite.report import StaleError, refusals
         from mooring.suite.report import refresh as renew
     if check:
@@ -190,7 +191,7 @@ def report(
         for line in refused:
             complain(line)
         try:
-            renew(documents, [RESULTS], check=True)
+            renew(REPORT, documents, [RESULTS], check=True)
         except StaleError as error:
             fail(str(error))
         if refused:
@@ -200,10 +201,10 @@ def report(
     found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
     import_from_here(trust=trust)
     with working(f"report: reading {', '.join(map(str, found)) or 'records'} ...") as progress:
-        from mooring.suite.report import build_report
+        from mooring.suite.chapters import REPORT
 
         looked, left_out = memories_of(found, trust) if inside else ([], [])
-        summary = build_report(found, out, looked, progress)
+        summary = REPORT.build(found, out, looked, progress)
     for table in summary.tables:
         console.print(FittedTable(table))
     for note in (*summary.notes, *left_out):
@@ -211,7 +212,7 @@ def report(
     inside_ = f", {len(looked)} trained {'memory' if len(looked) == 1 else 'memories'}" if looked else ""
     console.print(f"{summary.num_records} records{inside_}; page: {out}", highlight=False, soft_wrap=True)
     if refresh:
-        for path in renew(documents, [RESULTS]):
+        for path in renew(REPORT, documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
 
 

@@ -48,7 +48,7 @@ def verify(
 ) -> None:
     """Run every claim of the paper as a check, each beside a control that must fail."""
     from mooring import theory
-    from mooring.suite.report import write_figures
+    from mooring.suite.chapters import write_figures
 
     # A record of some claims would replace that of all of them.
     out = VERIFIED if out is None and not labels else out

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from mooring.table import Column, Layout, Table
+from mooring.table import Column, FittedText, Table
 
 # A pipe or a log has no width of its own, and long lines are easier to read there than tables in pieces.
 console = Console() if (sys.stdout and sys.stdout.isatty()) or "COLUMNS" in os.environ else Console(width=140)
@@ -41,11 +41,11 @@ class FittedTable:
     """
 
     def __init__(self, table: Table) -> None:
-        self.layout = Layout(table)
+        self.text = FittedText(table)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self.layout.lines(options.max_width):
-            spans = [(text, STYLES.get(part, "")) for text, part in line]
+        for line in self.text.lines(options.max_width):
+            spans = [(text, STYLES.get(role, "")) for text, role in line]
             yield Text.assemble(*spans, no_wrap=True, overflow="ignore", end="\n")
 
 

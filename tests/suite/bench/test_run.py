@@ -14,8 +14,8 @@ from mooring.suite.bench import Setting, WrongResult, bench
 from mooring.suite.bench import compare as comparing
 from mooring.suite.bench.compare import COPY, PRODUCTS, settings
 from mooring.suite.bench.peers import PEERS
+from mooring.suite.chapters import build_report
 from mooring.suite.cli import app
-from mooring.suite.report import build_report
 
 SMALL = Setting(dim=8, slots=3, heads=2)
 EAGER = [name for name, peer in PEERS.items() if not peer.compiled]

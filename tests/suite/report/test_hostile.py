@@ -15,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mooring.suite import cli
+from mooring.suite.chapters import build_report, tables_text, write_figures
 from mooring.suite.records import Record, Records
 from mooring.suite.records.reader import LARGEST_FILE
-from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
+from mooring.suite.report import RecordError, Summary
 from mooring.suite.report.page import salvage
 
 

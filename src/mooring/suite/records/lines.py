@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from mooring.suite.records.identity import digest
-from mooring.suite.records.record import SCHEMA, RecordError
+from mooring.suite.records.record import LINES, SCHEMA, RecordError
 
-SUFFIX, CURVES, BOARD = ".jsonl", ".curves.jsonl.xz", "board"
+CURVES, BOARD = ".curves.jsonl.xz", "board"
 # What a reader looks for in the line itself.
 NEVER_SHARED = ("file", "model", "preset", "seed", "metrics")
 
@@ -64,7 +64,7 @@ def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
         board: the first line.
         path: the file of the lines.
     """
-    source = path.with_name(path.name.removesuffix(SUFFIX) + CURVES)
+    source = path.with_name(path.name.removesuffix(LINES) + CURVES)
     if board.get("curves") is None:
         return None
     try:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records.lines import CURVES, SUFFIX, pack
+from mooring.suite.records.lines import CURVES, pack
 from mooring.suite.records.reader import identity_of, load
-from mooring.suite.records.record import Record, RecordError
+from mooring.suite.records.record import LINES, Record, RecordError
 from mooring.suite.records.run import to_text, unknown_commits
 
 # The other kinds have few records, and stay files.
@@ -69,7 +69,7 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
         _write_board(results / name, added)
     for path, record in copies.items():
         write_atomic(path, to_text(record.content))
-    return [*copies, *(results / f"{name}{SUFFIX}" for name in boards)]
+    return [*copies, *(results / f"{name}{LINES}" for name in boards)]
 
 
 def unpack(source: Path, runs: Path) -> list[Path]:
@@ -110,7 +110,7 @@ def _require_clean(records: Iterable[Record], results: Path) -> None:
 
 
 def _write_board(base: Path, added: dict[str, Record]) -> None:
-    path, curves = (base.with_name(base.name + suffix) for suffix in (SUFFIX, CURVES))
+    path, curves = (base.with_name(base.name + suffix) for suffix in (LINES, CURVES))
     again = {identity_of(record) for record in added.values()}
     records = {}
     for record in load([path]) if path.exists() else ():

@@ -14,10 +14,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mooring.suite.records.lines import BOARD, SUFFIX, Curves, merged, ordered, reader_of_curves
-from mooring.suite.records.record import KINDS, SCHEMA, Record, RecordError, printable
+from mooring.suite.records.record import KINDS, LINES, SCHEMA, Record, RecordError, printable
+
+if TYPE_CHECKING:
+    from mooring.suite.records.lines import Curves
 
 # The largest record published so far is 0.3 MB.
 LARGEST_FILE = 16 * 2**20
@@ -122,7 +124,7 @@ def _records_of(path: Path, problem: str = "") -> Iterator[Record | RecordError]
     try:
         if problem:
             raise RecordError(f"{path}: cannot be read ({problem}).", path)
-        if path.suffix == SUFFIX:
+        if path.suffix == LINES:
             yield from _lines(path)
         else:
             yield read(path)
@@ -131,6 +133,9 @@ def _records_of(path: Path, problem: str = "") -> Iterator[Record | RecordError]
 
 
 def _lines(path: Path) -> Iterator[Record | RecordError]:
+    # Imported on first use: the records of a run that was just trained are files.
+    from mooring.suite.records.lines import BOARD, merged, ordered, reader_of_curves
+
     shared: Mapping[str, Any] = {}
     order: list[str] = []
     curves: Curves | None = None
@@ -273,7 +278,7 @@ def _record_files(folder: Path) -> list[tuple[Path, str]]:
 
     for name, inner, files in os.walk(folder, onerror=closed):
         # A folder may be named like a record; it is reported, not skipped.
-        found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith((".json", SUFFIX)))
+        found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith((".json", LINES)))
         inner[:] = [part for part in inner if not part.startswith((".", "_")) and not _of_a_run(Path(name, part))]
     return sorted(found)
 

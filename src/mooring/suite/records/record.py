@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
+# The suffix of published records, one per line.
+LINES = ".jsonl"
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.exhibits import Body, table
 from mooring.table import ABSENT, Column
 
 # How cards of the zoo are named; they have a table of their own.
@@ -14,24 +14,40 @@ ZOO = "zoo."
 PHRASES = ("numeric_range", "dtypes", "cost_growth")
 
 
-@table("audit", record="audit")
-def audit(records: Records) -> Rows:
+@table(
+    "audit",
+    record="audit",
+    title="Audit cards",
+    notes="""
+    Marked cells are broken invariants: the module gives wrong or unstable answers there. The others are limits to be
+    aware of.
+    """,
+)
+def audit(records: Records) -> Body:
     """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
     return _matrix(cards(records, zoo=False), phrases=False)
 
 
-@table("audit-ranges", record="audit")
-def audit_ranges(records: Records) -> Rows | None:
+@table(
+    "audit-ranges",
+    record="audit",
+    title="Range, precision and cost",
+)
+def audit_ranges(records: Records) -> Body | None:
     """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
-    found = _matrix(cards(records, zoo=False), phrases=True)
-    return found if len(found.columns) > 1 else None
+    body = _matrix(cards(records, zoo=False), phrases=True)
+    return body if len(body.columns) > 1 else None
 
 
-@table("audit-zoo", record="audit")
-def audit_zoo(records: Records) -> Rows | None:
+@table(
+    "audit-zoo",
+    record="audit",
+    title="Audit cards of the zoo",
+)
+def audit_zoo(records: Records) -> Body | None:
     """The verdicts on the modules of the zoo."""
-    found = cards(records, zoo=True)
-    return _matrix(found, phrases=False) if found else None
+    audited = cards(records, zoo=True)
+    return _matrix(audited, phrases=False) if audited else None
 
 
 def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
@@ -43,13 +59,13 @@ def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
     }
 
 
-def _matrix(found: dict[str, dict[str, Record]], *, phrases: bool) -> Rows:
+def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
     """Modules down, measurements across."""
-    names = dict.fromkeys(name for card in found.values() for name in card)
+    names = dict.fromkeys(name for card in audited.values() for name in card)
     shown = [name for name in names if (name in PHRASES) == phrases]
     rows = []
     alarms = set()
-    for place, (module, card) in enumerate(found.items()):
+    for place, (module, card) in enumerate(audited.items()):
         cells = []
         for column, measurement in enumerate(shown, start=1):
             if measurement not in card:
@@ -63,7 +79,7 @@ def _matrix(found: dict[str, dict[str, Record]], *, phrases: bool) -> Rows:
         rows.append((module.rsplit(":", 1)[-1], *cells))
     titles = [measurement.replace("_", " ").capitalize() for measurement in shown]
     columns = (Column("Module", left=True), *(Column(text, left=True, wide=phrases) for text in titles))
-    return Rows(columns, rows, alarms=alarms)
+    return Body(columns, rows, alarms=alarms)
 
 
 def verdict(finding: Record) -> str:

@@ -173,17 +173,17 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
         # A record made before an option existed was made with what is its default since, or as if with its usual value.
         config = {**usual, **before, **run.mapping("config"), **trained_on(run)}
         parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
-    found = []
+    groups = []
     for (model, dumped), members in parts.items():
         config = json.loads(dumped)
         shown = [name for name in (*names, *USUALLY) if name in config and name not in apart]
         changed = [name for name in shown if name not in usual or config[name] != usual[name]]
         variant = ", ".join(_setting(name, config[name]) for name in changed)
         _require_distinct(members)
-        found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
-    if all(item.first.find("order") is not None for item in found):
-        return sorted(found, key=lambda item: (item.first.whole("order"), item.model, item.variant))
-    return sorted(found, key=lambda item: (rank(item.model), item.variant))
+        groups.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
+    if all(item.first.find("order") is not None for item in groups):
+        return sorted(groups, key=lambda item: (item.first.whole("order"), item.model, item.variant))
+    return sorted(groups, key=lambda item: (rank(item.model), item.variant))
 
 
 def _require_distinct(runs: Sequence[Record]) -> None:

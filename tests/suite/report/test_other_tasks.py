@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.report import build_report, tables_text
+from mooring.suite.chapters import build_report, tables_text
 
 Make = Callable[..., dict[str, Any]]
 Save = Callable[[dict[str, Any], str], Path]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mooring.suite.records import Record, Records
+from mooring.suite.records import Records
+from mooring.suite.report.exhibits import Section
 from mooring.suite.report.groups import Group, group, interval, show
-from mooring.suite.report.registry import Section, chapters
 from mooring.table import ABSENT, Column, Table
 
 # Where a record holds numbers, and what its columns are called; curves of training are not among them.
@@ -15,23 +15,22 @@ PARTS = {"best": "selected epoch", "final": "at the end"}
 LEARNING = ("learning_rate", "train/")
 
 
-def own_runs(records: Records) -> list[Record]:
-    """The runs of tasks that no chapter is about."""
-    known = {chapter.needs for chapter in chapters()}
-    return [run for run in records.kind("run") if run.task not in known]
-
-
 @dataclass(frozen=True)
-class OwnTasks:
-    """The last chapter: one table per task and preset."""
+class OtherTasks:
+    """The last chapter: one table per task and preset.
 
+    Args:
+        known: the tasks that have a chapter.
+    """
+
+    known: frozenset[str]
     name: str = "own"
     title: str = "Other tasks"
     lead: str = "What runs of tasks without a chapter of their own measured."
 
     def section(self, records: Records, *, figures: bool = True) -> Section | None:
-        """As in :class:`~mooring.suite.report.registry.Chapter`; there are no figures."""
-        places = dict.fromkeys((run.task, run.preset) for run in own_runs(records))
+        """As in :class:`~mooring.suite.report.exhibits.Chapter`; there are no figures."""
+        places = dict.fromkeys((run.task, run.preset) for run in records.kind("run") if run.task not in self.known)
         tables = tuple(_table(task, preset, group(records.runs(task, preset))) for task, preset in places)
         return Section(self.name, self.title, self.lead, tables) if tables else None
 
