@@ -9,7 +9,8 @@ import pytest
 
 from mooring.suite.chapters import REPORT
 from mooring.suite.cli import preset_configs
-from mooring.suite.report import StaleError, refresh, refusals
+from mooring.suite.records import refusals
+from mooring.suite.report import StaleError, refresh
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

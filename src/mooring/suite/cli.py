@@ -184,7 +184,8 @@ def report(
     documents = [path for path in documents if path.exists()]
     if check or refresh:
         from mooring.suite.chapters import REPORT
-        from mooring.suite.report import StaleError, refusals
+        from mooring.suite.records import refusals
+        from mooring.suite.report import StaleError
         from mooring.suite.report import refresh as renew
     if check:
         refused = refusals(RESULTS, preset_configs())

@@ -20,7 +20,7 @@ from mooring.look import NoMemory, Page, look
 from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
-from mooring.suite.records import USUALLY, Identity, Record, RecordError, RunRecord, load
+from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordError, RunRecord, load
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
@@ -149,7 +149,7 @@ def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Train
         raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
     state, facts = found
     cls = _experiment(task, own, path)
-    plain = {name: value for name, value in facts["config"].items() if name not in USUALLY}
+    plain = {name: value for name, value in facts["config"].items() if name not in DEFAULT_HARDWARE}
     config_type = type(cls.presets[cls.usual_preset()])
     experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
     if "task" in facts:

@@ -14,11 +14,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.records.record import RecordError
+from mooring.suite.records.record import Record, RecordError
 
 ABSENT = "<absent>"
 # As much of a hash as a message shows.
 SHOWN = 16
+# The hardware that most runs are trained on; a run's own is recorded beside its configuration.
+DEFAULT_HARDWARE: Mapping[str, Any] = {"devices": 1, "accelerator": "cpu"}
+# Defaults of options that older records lack.
+DEFAULTS_FOR_OLD_RECORDS: Mapping[str, Any] = {
+    "addressed": True,
+    "anchor_init": 0.0,
+    "carry": False,
+    "competition": False,
+    "content_dropout": 0.0,
+    "dropout": 0.0,
+    "equal_parameters": True,
+    "exact_ranks": False,
+    "turns": 1,
+    "hidden_channels": None,
+    "integrate": "film",
+    "mass_map": "mlp",
+    "split": True,
+    "update_channels": None,
+    "update_norm": "layer",
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +97,35 @@ class Identity:
             now = _shown(self.code.get(name))
             return f"made with {name} of hash {_shown(code.get(name))}, but now its hash is {now}"
         return ""
+
+
+def hardware_of(record: Record) -> dict[str, Any]:
+    """Return the number and kind of the devices that trained a run: k devices take batches k times as large."""
+    values = {name: record.find(name) for name in DEFAULT_HARDWARE}
+    return {name: DEFAULT_HARDWARE[name] if value is None else value for name, value in values.items()}
+
+
+def changed_fields(record: Record) -> frozenset[str]:
+    """Return the config fields in which a run differs from its preset.
+
+    Records from before the field ``changed`` have them in the name of their folder, as in ``full,epochs=8``.
+    """
+    if record.find("changed") is not None:
+        return frozenset(record.mapping("changed"))
+    preset, *changes = record.origin.parent.name.split(",")
+    return frozenset(change.partition("=")[0] for change in changes) if preset == record.preset else frozenset()
+
+
+def record_key(record: Record) -> tuple[Any, ...]:
+    """Return a key that two records of the same run, module or measurement share."""
+    if record.kind == "run":
+        # One of two records of a run may be from before an option existed.
+        config = {**DEFAULTS_FOR_OLD_RECORDS, **record.mapping("config"), **hardware_of(record)}
+        named = (record.task, record.preset, record.model, record.seed)
+        return ("run", *named, json.dumps(config, sort_keys=True))
+    if record.kind == "audit":
+        return ("audit", record.name("module"))
+    return (record.kind, record.find("name") or record.origin.stem)
 
 
 def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:

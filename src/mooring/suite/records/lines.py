@@ -11,19 +11,29 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mooring.suite.records.identity import digest
-from mooring.suite.records.record import LINES, SCHEMA, RecordError
+from mooring.suite.records.reader import (
+    LARGEST_FILE,
+    check_content,
+    check_schema,
+    make_record,
+    parse_json,
+    read_text,
+)
+from mooring.suite.records.record import LINES, SCHEMA, Record, RecordError
 
 CURVES, BOARD = ".curves.jsonl.xz", "board"
-# What a reader looks for in the line itself.
+LARGEST_BOARD = 16 * LARGEST_FILE
+# Fields that a line always has itself.
 NEVER_SHARED = ("file", "model", "preset", "seed", "metrics")
+_RESTORE = "Restore the line from git, or delete it and publish the record again."
 
-
+# Reads the curves and diagnostics of a record, given its `file` and the place of its line, for messages.
 Curves = Callable[[str, Path], Mapping[str, Any]]
 
 
@@ -54,11 +64,51 @@ def pack(records: Mapping[str, Mapping[str, Any]]) -> tuple[bytes, bytes]:
     return "".join(map(_json, [board, *(without(line, shared) for line in lines)])).encode(), packed
 
 
-def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
-    """Return what reads a record's curves and diagnostics, given its `file` and where its line is, for messages.
+def read_lines(path: Path) -> Iterator[Record | RecordError]:
+    """Yield the records of a file of lines, or a RecordError in place of each that is not usable."""
+    shared: Mapping[str, Any] = {}
+    order: list[str] = []
+    curves: Curves | None = None
+    texts = read_text(path, LARGEST_BOARD).split("\n")
+    first = Path(f"{path}:1")
+    board = parse_json(texts[0], first, _RESTORE)
+    if isinstance(board, dict) and board.get("kind") == BOARD:
+        check_schema(board, first)
+        header = Record(first, BOARD, board, _RESTORE)
+        shared, order = header.mapping("shared"), list(map(str, header.items("order")))
+        curves = reader_of_curves(board, path)
+        texts[0] = ""
+    for number, text in enumerate(texts, start=1):
+        place = Path(f"{path}:{number}")
+        try:
+            if text:
+                data = parse_json(text, place, _RESTORE)
+                whole = ordered(merged(shared, data), order) if isinstance(data, dict) else data
+                yield _read_line(whole, place, curves)
+        except RecordError as error:
+            yield error
 
-    None where the lines are whole. The file of curves is decompressed when the first of them is read; RecordError if it
-    is not that of these lines.
+
+def _read_line(data: Any, place: Path, curves: Curves | None) -> Record:
+    if not isinstance(data, dict) or "file" not in data:
+        return make_record(place, data)
+    file = data.pop("file")
+    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+        raise RecordError(f"{place}: field 'file' is {file!r:.80}, expected a path below the folder. {_RESTORE}", place)
+
+    def bulk() -> Mapping[str, Any]:
+        assert curves is not None
+        content = curves(file, place)
+        check_content(content, place, _RESTORE)
+        return content
+
+    return make_record(place, data, file=place.parent / file, bulk=bulk if curves else None)
+
+
+def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
+    """Return the reader of a board's curves and diagnostics; None if its lines are whole.
+
+    The file of curves is decompressed when the first of them is read; RecordError if it belongs to other lines.
 
     Args:
         board: the first line.

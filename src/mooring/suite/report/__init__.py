@@ -15,7 +15,6 @@ from mooring.table import Table
 
 if TYPE_CHECKING:
     from mooring.suite.report.documents import StaleError, refresh
-    from mooring.suite.report.published import refusals
 
 __all__ = [
     "Estimate",
@@ -30,7 +29,6 @@ __all__ = [
     "load",
     "paired_difference",
     "refresh",
-    "refusals",
 ]
 
-__getattr__ = late(__name__, {"StaleError": "documents", "refresh": "documents", "refusals": "published"})
+__getattr__ = late(__name__, {"StaleError": "documents", "refresh": "documents"})

@@ -14,7 +14,14 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from mooring.suite.records import LATER, USUALLY, Record, Records, changed_fields, trained_on
+from mooring.suite.records import (
+    DEFAULT_HARDWARE,
+    DEFAULTS_FOR_OLD_RECORDS,
+    Record,
+    Records,
+    changed_fields,
+    hardware_of,
+)
 from mooring.table import ABSENT
 
 # A setting that is a whole object would be longer than the row that it names.
@@ -165,18 +172,18 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
     """
     runs = list(runs)
     names = _names(runs)
-    before = {name: value for name, value in LATER.items() if name in names}
+    before = {name: value for name, value in DEFAULTS_FOR_OLD_RECORDS.items() if name in names}
     usual = _of_preset([({**before, **run.mapping("config")}, changed_fields(run)) for run in runs], names)
-    usual |= USUALLY
+    usual |= DEFAULT_HARDWARE
     parts: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
         # A record made before an option existed was made with what is its default since, or as if with its usual value.
-        config = {**usual, **before, **run.mapping("config"), **trained_on(run)}
+        config = {**usual, **before, **run.mapping("config"), **hardware_of(run)}
         parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
     groups = []
     for (model, dumped), members in parts.items():
         config = json.loads(dumped)
-        shown = [name for name in (*names, *USUALLY) if name in config and name not in apart]
+        shown = [name for name in (*names, *DEFAULT_HARDWARE) if name in config and name not in apart]
         changed = [name for name in shown if name not in usual or config[name] != usual[name]]
         variant = ", ".join(_setting(name, config[name]) for name in changed)
         _require_distinct(members)

@@ -178,30 +178,25 @@ def provenance(records: Records) -> Table:
     return Table("provenance", "Where the numbers come from", columns, tuple(rows))
 
 
-def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[T, dict[Record, str]]:
-    """What `make` makes of the records without those that break it, and for each of those the reason.
-
-    A RecordError names its file. For any other error the first record with which it occurs is searched for. ImportError
-    and OSError are raised: they are faults of this installation.
+def salvage(make: Callable[[Records], T], records: Records, title: str) -> tuple[T, dict[Record, str]]:
+    """Return a chapter made without the records that it cannot use, and for each of those the reason.
 
     Args:
-        make: a pure function of records that succeeds on none at all; an error on none is raised.
-        records: what to make it of.
-        what: the name of what is made, for the notes.
+        make: a function of records; the records that its RecordErrors name are left out.
+        records: the records to make the chapter of.
+        title: the title of the chapter, for the reasons.
     """
     refused: dict[Record, str] = {}
     while True:
         try:
             return make(records), refused
-        # No record is to blame for a package or a file that is missing here.
-        except (ImportError, OSError):
-            raise
-        # A record can break a drawing in more ways than can be listed, and none may cost the reader the whole page.
-        except Exception as error:
-            culprit, reason = _culprit(make, records, error)
-            said = str(reason) if isinstance(reason, RecordError) else f"{culprit.path}: {_described(reason)}."
-        refused[culprit] = printable(f"Left out of '{what}': {said}")
-        records = records.without(culprit)
+        except RecordError as error:
+            reason = error
+        unusable = next((record for record in records if record.path == reason.path), None)
+        if unusable is None:
+            raise reason
+        refused[unusable] = printable(f"Left out of '{title}': {reason}")
+        records = records.without(unusable)
 
 
 def _tabled(chapter: Chapter, records: Records) -> Section | None:
@@ -272,26 +267,3 @@ def _template() -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html.j2")
-
-
-def _culprit(make: Callable[[Records], T], records: Records, error: Exception) -> tuple[Record, Exception]:
-    if isinstance(error, RecordError):
-        for record in records:
-            if record.path == error.path:
-                return record, error
-    fine, failing = 0, len(records)
-    make(Records(()))
-    while failing - fine > 1:
-        middle = (fine + failing) // 2
-        try:
-            make(Records(records.every[:middle]))
-            fine = middle
-        except Exception as earlier:
-            failing, error = middle, earlier
-    if failing == 0:
-        raise error
-    return records.every[failing - 1], error
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()):.200}".rstrip(". ")

@@ -17,7 +17,7 @@ from torch import nn
 
 from mooring.named import suggest
 from mooring.suite.files import hold, remove_leftovers
-from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git_commit, record_path, versions
+from mooring.suite.records import DEFAULT_HARDWARE, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
@@ -110,10 +110,10 @@ class Run:
             task=experiment.name,
             model=request.model,
             seed=request.seed,
-            config={**to_json(experiment.config), **{name: getattr(request, name) for name in USUALLY}},
+            config={**to_json(experiment.config), **{name: getattr(request, name) for name in DEFAULT_HARDWARE}},
             data=experiment.data_hash(),
             code=code_hashes(experiment.source_modules()),
-            defaults={**defaults(type(experiment.config)), **USUALLY},
+            defaults={**defaults(type(experiment.config)), **DEFAULT_HARDWARE},
         )
 
     def finished(self) -> RunRecord | None:

@@ -1,4 +1,4 @@
-"""A record that nobody can make again is refused."""
+"""Refusals: a record that nobody can make again is not published."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ import pytest
 from typer.testing import CliRunner
 
 from mooring.suite import cli
-from mooring.suite.records import write
-from mooring.suite.report import refusals
+from mooring.suite.records import refusals, write
 
 Save = Callable[[dict[str, Any], str], Path]
-Make = Callable[..., dict[str, Any]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_a_run_that_hides_a_change_of_its_preset_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
+def run(model: str, **changes: Any) -> dict[str, Any]:
+    names = {"task": "two-radius", "model": model, "seed": 0, "preset": "paper", "git_commit": COMMIT}
+    metrics = {"best": {}, "final": {}, "epochs": []}
+    return {"schema": 1, "kind": "run", **names, "config": {}, "metrics": metrics, **changes}
+
+
+def test_a_run_that_hides_a_change_of_its_preset_is_refused(save: Save, tmp_path: Path) -> None:
     presets = {("two-radius", "paper"): {"epochs": 200, "slots": 12, "later": 1}}
-    run = make_run("vn", 0, 0.1, 0.2, 0.02, config={"epochs": 3, "slots": 12})
-    hidden = save(run, "paper/vn-seed0.json")
+    record = run("vn", config={"epochs": 3, "slots": 12})
+    hidden = save(record, "paper/vn-seed0.json")
     (line,) = refusals(tmp_path / "records", presets)
     assert line.startswith(f"{hidden}: epochs is 3 where preset 'paper' has 200, and the record does not name it")
     assert refusals(tmp_path / "records") == []
     hidden.unlink()
-    save(run, "paper,epochs=3/vn-seed0.json")
+    save(record, "paper,epochs=3/vn-seed0.json")
     assert refusals(tmp_path / "records", presets) == []
 
 
@@ -41,10 +45,8 @@ def test_a_run_that_hides_a_change_of_its_preset_is_refused(save: Save, make_run
         (None, "names no commit"),
     ],
 )
-def test_only_a_clean_commit_will_do(
-    save: Save, make_run: Make, tmp_path: Path, commit: str | None, why: str | None
-) -> None:
-    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=commit), "inner/vn.json")
+def test_only_a_clean_commit_will_do(save: Save, tmp_path: Path, commit: str | None, why: str | None) -> None:
+    path = save(run("vn", git_commit=commit), "inner/vn.json")
     refused = refusals(tmp_path / "records")
     if why is None:
         assert refused == []
@@ -53,27 +55,23 @@ def test_only_a_clean_commit_will_do(
         assert refused[0].startswith(f"{path}: {why}")
 
 
-def test_a_commit_that_is_not_there_is_refused(
-    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "vn.json")
-    monkeypatch.setattr("mooring.suite.report.published.unknown_commits", lambda _, commits: set(commits))
+def test_a_commit_that_is_not_there_is_refused(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(run("vn", git_commit=COMMIT), "vn.json")
+    monkeypatch.setattr("mooring.suite.records.publishing.unknown_commits", lambda _, commits: set(commits))
     told = f"{path}: this clone has no commit 0123456789. Make it again from a clean commit."
     assert refusals(tmp_path / "records") == [told]
 
 
-def test_a_file_that_is_no_record_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
-    save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
+def test_a_file_that_is_no_record_is_refused(save: Save, tmp_path: Path) -> None:
+    save(run("vn"), "vn.json")
     (tmp_path / "records" / "half.json").write_text('{"schema": 1')
     (line,) = refusals(tmp_path / "records")
     assert "half.json: not valid JSON" in line
 
 
-def test_the_command_names_what_it_refuses(
-    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=f"{COMMIT}-dirty"), "vn.json")
-    save(make_run("mpnn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "mpnn.json")
+def test_the_command_names_what_it_refuses(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(run("vn", git_commit=f"{COMMIT}-dirty"), "vn.json")
+    save(run("mpnn", git_commit=COMMIT), "mpnn.json")
     (tmp_path / "records").rename(tmp_path / "results")
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli.app, ["report", "--check"])
