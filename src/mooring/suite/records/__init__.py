@@ -1,4 +1,4 @@
-"""Records: what every training, check and measurement writes, and what all tables and figures are made from."""
+"""Records: the results of trainings, checks and measurements, from which all tables and figures are made."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The identity of a run: what must agree for a record, a checkpoint or a cache to belong to it."""
+"""The identity of a run, which the record, the checkpoints and the caches of the run share."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ class Identity:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a file stores of it."""
+        """Return the fields that a file stores."""
         return {name: value for name, value in vars(self).items() if name != "defaults"}
 
     def require(self, facts: Mapping[str, Any], path: Path, remedy: str) -> None:
-        """Refuse a file that belongs to another run, by the first field that differs.
+        """Raise RecordError with the first field that differs if a file belongs to another run.
 
-        A hash that either of the two does not know is not compared: older records have none.
+        A hash that either of the two lacks is not compared: older records have none.
 
         Args:
             facts: :meth:`facts` of the file.
             path: the file, for the message.
-            remedy: what to do, for the message.
+            remedy: the advice at the end of the message.
         """
         difference = self._difference(facts)
         if difference:
@@ -160,13 +160,14 @@ def code_hashes(modules: Iterable[str]) -> dict[str, str]:
         if file is None:
             continue
         root = file.parents[module.count(".") + (file.name == "__init__.py")]
-        files = {file} if _installed(root) else _with_imports(file, root)
+        installed = any(root.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
+        files = {file} if installed else _with_imports(file, root)
         hashes |= {path.relative_to(root).as_posix(): digest([path.read_bytes()]) for path in files}
     return dict(sorted(hashes.items()))
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module; None for a name that is no module's, and in a notebook."""
+    """Return the file of a module; None if there is no such module, and in a notebook."""
     origin = None
     if module in sys.modules:
         origin = getattr(sys.modules[module], "__file__", None)
@@ -174,10 +175,6 @@ def _source(module: str) -> Path | None:
         with contextlib.suppress(ImportError, ValueError):
             origin = getattr(importlib.util.find_spec(module), "origin", None)
     return Path(origin).absolute() if origin and Path(origin).is_file() else None
-
-
-def _installed(root: Path) -> bool:
-    return any(root.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
 
 
 def _with_imports(file: Path, root: Path) -> set[Path]:
@@ -192,7 +189,7 @@ def _with_imports(file: Path, root: Path) -> set[Path]:
 
 
 def _imports(file: Path, root: Path) -> Iterator[Path]:
-    """The files below the root that a file imports, by what is written there."""
+    """Yield the files below the root that the import statements of a file name."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):  # a compiled module has no such text

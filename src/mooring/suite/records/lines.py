@@ -1,7 +1,7 @@
 """Published records: one line of JSON each in `BOARD.jsonl`, curves and diagnostics in `BOARD.curves.jsonl.xz`.
 
 The first line is of the board. It has the hash of the file of curves, the fields that most lines share, which those
-lines leave out, and the order of all fields, in which a table names the changed ones. Every other line is a record and
+lines leave out, and the order of all fields, in which tables list the changed ones. Every other line is a record and
 names the `file` that the run wrote. So does each line of the curves, where the rows of all epochs are stored by column.
 Nothing is rounded: what was packed is read back field for field.
 """
@@ -162,19 +162,19 @@ def common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of the fields, those of an object after its own; metrics have an order of their own.
+    """Return the names of all fields, depth first, without the names inside metrics.
 
     >>> names({"seed": 0, "config": {"slots": 8}, "metrics": {"best": {}}})
     ['seed', 'config', 'slots', 'metrics']
     """
-    found = []
+    every = []
     for name, value in record.items():
-        found += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
-    return found
+        every += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
+    return every
 
 
 def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-    """Return the fields in the order of their names, and so those of its objects.
+    """Return the fields of a record and of its objects in the given order of names.
 
     >>> ordered({"config": {"rate": 1, "slots": 2}, "seed": 3}, ["seed", "config", "slots", "rate"])
     {'seed': 3, 'config': {'slots': 2, 'rate': 1}}
@@ -191,7 +191,7 @@ def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
 
 
 def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that are not the shared ones; :func:`merged` puts them back."""
+    """Return a record without the fields that equal the shared ones; :func:`merged` puts them back."""
     left: dict[str, Any] = {}
     for name, value in record.items():
         if name not in shared:
@@ -204,20 +204,20 @@ def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, A
 
 
 def merged(shared: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with the shared fields that it leaves out.
+    """Return a record with the shared fields that its line lacks.
 
     >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
     {'a': 1, 'b': {'c': 2, 'd': 3}}
     """
-    found = {**shared, **record}
+    whole = {**shared, **record}
     for name in shared.keys() & record.keys():
         if isinstance(shared[name], Mapping) and isinstance(record[name], Mapping):
-            found[name] = merged(shared[name], record[name])
-    return found
+            whole[name] = merged(shared[name], record[name])
+    return whole
 
 
 def by_column(rows: list[Mapping[str, Any]]) -> Any:
-    """Return rows that have the same fields as one list per field; others as they are.
+    """Return rows with equal fields as one list per field; other rows are returned unchanged.
 
     >>> by_column([{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 1.0}])
     {'epoch': [0, 1], 'loss': [2.0, 1.0]}
@@ -229,7 +229,7 @@ def by_column(rows: list[Mapping[str, Any]]) -> Any:
 
 
 def by_row(columns: Any) -> Any:
-    """Return what :func:`by_column` was given."""
+    """Invert :func:`by_column`."""
     if not isinstance(columns, Mapping):
         return columns
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -19,7 +19,7 @@ from mooring.suite.records.reader import load
 from mooring.suite.records.record import LINES, Record, RecordError, printable
 from mooring.suite.records.run import to_text, unknown_commits
 
-# The other kinds have few records, and stay files.
+# Records of other kinds are few and stay files.
 PACKED = ("run", "audit")
 
 
@@ -87,8 +87,8 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
         files: the records below ``runs`` to publish; all of them by default.
 
     Raises:
-        RecordError: where a record is not usable, repeats another or names no clean commit of this clone; then nothing
-            is written.
+        RecordError: if a record is not usable, repeats another or names no clean commit of this clone; then nothing is
+            written.
     """
     records = load([runs] if files is None else files)
     if records.notes:
@@ -110,11 +110,11 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
 
 
 def unpack(source: Path, runs: Path) -> list[Path]:
-    """Write published records as files again, where ``mooring run --out RUNS`` looks for finished runs.
+    """Write published records as files again, so that ``mooring run --out RUNS`` finds the finished runs.
 
     Args:
         source: the folder of published records, or one board.
-        runs: the folder to write to; a file that is there is left alone.
+        runs: the folder to write to; an existing file is left alone.
     """
     root = source if source.is_dir() else source.parent
     missing = {

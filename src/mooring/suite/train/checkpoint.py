@@ -41,7 +41,7 @@ class Checkpoint:
         optimizer: :func:`optimizer_tensors`.
         history: one row per finished epoch.
         done: training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
-        git_commit: the commit of the code that trained it, or several (:func:`mooring.suite.train.run.after`).
+        git_commit: the commit of the code that trained it, or several (:func:`mooring.suite.train.run.join_commits`).
     """
 
     epochs_done: int = 0

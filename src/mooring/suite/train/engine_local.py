@@ -81,7 +81,7 @@ class LocalJob:
 
 
 def _ended(code: int) -> str:
-    """Return an exit code in words; shells and :func:`mooring.suite.train.fit.fit` add 128 to the number of a signal.
+    """Return an exit code as text; shells and :func:`mooring.suite.train.fit.fit` add 128 to the number of a signal.
 
     >>> _ended(1), _ended(-15) == _ended(143)
     ('exit code 1', True)
@@ -94,7 +94,7 @@ def _ended(code: int) -> str:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return this process's environment with one thread, and its import path, so that a worker imports what we do."""
+    """Return this process's environment with one thread and its import path, so that workers import the same code."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
 
