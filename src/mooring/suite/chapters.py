@@ -1,7 +1,7 @@
 """The chapters of the page in their order, and the report that they make.
 
-Every page names all chapters, also those without records, so their words are here and not beside the tables: a task's
-tables and figures are imported when there is a record for them.
+Every page names all chapters, also those without records, so their words are here and not beside the tables: the tables
+and figures of a task are imported only if there is a record for them.
 """
 
 from __future__ import annotations

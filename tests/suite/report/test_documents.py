@@ -81,8 +81,8 @@ def test_a_caption_that_the_records_contradict_is_refused(everything: Path, tmp_
 @pytest.mark.parametrize(
     ("name", "claim", "message"),
     [
-        ("two-radius preset=paper", "many", "seeds=many is no number of seeds"),
-        ("two-radius preset=paper", "0", "seeds=0 is no number of seeds"),
+        ("two-radius preset=paper", "many", "seeds=many is not a number of seeds"),
+        ("two-radius preset=paper", "0", "seeds=0 is not a number of seeds"),
         ("two-radius-diagnostics preset=paper", "2", "no column of seeds"),
     ],
 )

@@ -8,7 +8,7 @@ from mooring.suite.records import Record, Records
 from mooring.suite.report.exhibits import Body, table
 from mooring.table import ABSENT, Column
 
-# How cards of the zoo are named; they have a table of their own.
+# Begins the names of the cards of the zoo, which have a separate table.
 ZOO = "zoo."
 # Measurements whose verdict is a phrase of numbers and needs a wide column.
 PHRASES = ("numeric_range", "dtypes", "cost_growth")
@@ -24,7 +24,7 @@ PHRASES = ("numeric_range", "dtypes", "cost_growth")
     """,
 )
 def audit(records: Records) -> Body:
-    """The verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
+    """Return the verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
     return _matrix(cards(records, zoo=False), phrases=False)
 
 
@@ -34,7 +34,7 @@ def audit(records: Records) -> Body:
     title="Range, precision and cost",
 )
 def audit_ranges(records: Records) -> Body | None:
-    """Numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
+    """Return numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
     body = _matrix(cards(records, zoo=False), phrases=True)
     return body if len(body.columns) > 1 else None
 
@@ -45,13 +45,13 @@ def audit_ranges(records: Records) -> Body | None:
     title="Audit cards of the zoo",
 )
 def audit_zoo(records: Records) -> Body | None:
-    """The verdicts on the modules of the zoo."""
+    """Return the verdicts on the modules of the zoo."""
     audited = cards(records, zoo=True)
     return _matrix(audited, phrases=False) if audited else None
 
 
 def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
-    """The findings of each card by name, of the modules of the zoo or of the others."""
+    """Return the findings of each card by name, of the modules of the zoo or of the others."""
     return {
         card.text("module").removeprefix(ZOO): {part.name("name"): part for part in card.parts("findings")}
         for card in records.kind("audit")
@@ -60,7 +60,7 @@ def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
 
 
 def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
-    """Modules down, measurements across."""
+    """Return a table with modules down and measurements across."""
     names = dict.fromkeys(name for card in audited.values() for name in card)
     shown = [name for name in names if (name in PHRASES) == phrases]
     rows = []
@@ -72,7 +72,7 @@ def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
                 cells.append(ABSENT)
                 continue
             verdict = card[measurement].text("verdict")
-            # What follows the colon or bracket explains the verdict; the card has room for it, a matrix does not.
+            # The explanation after a colon or bracket is on the card; the matrix has no room for it.
             cells.append(verdict if phrases else re.split(r"[:;]| \(", verdict)[0])
             if card[measurement].find("broken"):
                 alarms.add((place, column))
@@ -83,7 +83,7 @@ def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
 
 
 def verdict(finding: Record) -> str:
-    """The verdict in a word or two: what follows a colon or a bracket explains it, and a number speaks for itself."""
+    """Return the verdict in a word or two, without the explanation after a colon or a bracket."""
     short = re.split(r":| \(", finding.text("verdict"))[0]
     first = short.partition(" ")[0]
     return first if first.isdigit() else short

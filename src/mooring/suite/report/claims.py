@@ -1,7 +1,7 @@
 """Checks of what the notes of a table claim about its runs.
 
-A table names its claims, as in `claims=(as_preset,)`. If its runs contradict one, a note says so, and no document may
-hold the table. A claim returns the sentence of that note, or nothing.
+A table lists its claims, as in `claims=(as_preset,)`. If its runs contradict one, the table gets a note and no
+document may hold it. A claim returns the sentence of that note, or an empty text.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ BUDGET = 0.05
 
 
 def as_preset(groups: Sequence[Group]) -> str:
-    """All rows have the preset's settings."""
+    """Check that all rows have the preset's settings."""
     changed = [item.title for item in groups if item.variant]
     return f"the caption says that all rows have the preset's settings, but one is {changed[0]}." if changed else ""
 
 
 def same_seeds(groups: Sequence[Group]) -> str:
-    """All rows have the same seeds."""
+    """Check that all rows have the same seeds."""
     for item in groups[1:]:
         if item.seeds != groups[0].seeds:
             return (
@@ -32,7 +32,7 @@ def same_seeds(groups: Sequence[Group]) -> str:
 
 
 def once_per_seed(groups: Sequence[Group]) -> str:
-    """Each model was run once at each seed."""
+    """Check that each model was run once at each seed."""
     places = [(item.model, seed) for item in groups for seed in item.seeds]
     twice = [place for place in places if places.count(place) > 1]
     if not twice:
@@ -42,13 +42,13 @@ def once_per_seed(groups: Sequence[Group]) -> str:
 
 
 def one_budget(groups: Sequence[Group]) -> str:
-    """All models on a set have one budget of parameters and updates, but for the network alone."""
+    """Check that all models on a set, except the network alone, have one budget of parameters and updates."""
     sets: dict[object, list[Group]] = {}
     for item in groups:
         if item.model != "plain":
             sets.setdefault(item.first.find("config", "dataset"), []).append(item)
     for items in sets.values():
-        for name, of, allowed in (("parameters", _parameters, BUDGET), ("updates", updates_of, 0.0)):
+        for name, of, allowed in (("parameters", parameters_of, BUDGET), ("updates", updates_of, 0.0)):
             least, most = (choose(items, key=of) for choose in (min, max))
             if of(most) - of(least) > allowed * of(most):
                 return (
@@ -58,7 +58,8 @@ def one_budget(groups: Sequence[Group]) -> str:
     return ""
 
 
-def _parameters(item: Group) -> int:
+def parameters_of(item: Group) -> int:
+    """Return the number of all parameters."""
     return item.first.whole("parameters", "total")
 
 

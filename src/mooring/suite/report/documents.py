@@ -1,4 +1,4 @@
-"""Documents whose tables and figures say what the records say.
+"""Documents whose tables and figures are generated from records.
 
 In a document a block between two comments is generated; everything else in the file is left alone:
 
@@ -11,8 +11,8 @@ and so is the picture after a comment that names a figure, one of its panels if 
     <!-- mooring:figure molecules-curves preset=full panel=esol -->
     ![What it shows](img/esol-curves.svg)
 
-A table that is published with `seeds=5` is refused as soon as one of its rows has fewer, and any table is as soon as
-the records contradict its notes or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
+A table with `seeds=5` raises an error if one of its rows has fewer seeds, and any table if the records contradict its
+notes or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PICTURE = re.compile(
 )
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")
 END = "<!-- mooring:end -->"
-# The option of a block that no table sees: how many seeds each of its rows has at least.
+# The option of a block that is not passed to the table: the least number of seeds of its rows.
 CLAIM = "seeds"
 
 
 class StaleError(ValueError):
-    """A generated block that no longer says what the records say."""
+    """A generated block that differs from the records."""
 
 
 def refresh(report: Report, files: Sequence[Path], sources: Sequence[Path], check: bool = False) -> list[Path]:
@@ -73,7 +73,7 @@ def refresh(report: Report, files: Sequence[Path], sources: Sequence[Path], chec
 
 
 def pictures(report: Report, text: str, records: Records, document: Path) -> dict[Path, bytes]:
-    """The drawings that a document names, by the file that each belongs in."""
+    """Return the drawings that a document names, by file."""
     drawings = {}
     for match in PICTURE.finditer(text):
         try:
@@ -92,12 +92,12 @@ def pictures(report: Report, text: str, records: Records, document: Path) -> dic
 
 
 def refreshed(report: Report, text: str, records: Records, where: str) -> str:
-    """The text with every generated block replaced by its table.
+    """Return the text with every generated block replaced by its table.
 
     Args:
         report: makes the tables.
         text: markdown.
-        records: what the tables are made of.
+        records: the records of the tables.
         where: name of the file, for errors.
     """
     pieces = []
@@ -123,9 +123,9 @@ def refreshed(report: Report, text: str, records: Records, where: str) -> str:
 
 
 def _check_seeds(table: Table, name: str, claimed: str) -> None:
-    """ValueError if a row has fewer seeds than the document claims for all of them."""
+    """Raise ValueError if a row has fewer seeds than the document claims for all rows."""
     if not claimed.isdecimal() or claimed == "0":
-        raise ValueError(f"table '{name}': {CLAIM}={claimed} is no number of seeds. Write e.g. {CLAIM}=5.")
+        raise ValueError(f"table '{name}': {CLAIM}={claimed} is not a number of seeds. Write e.g. {CLAIM}=5.")
     places = [place for place, column in enumerate(table.columns) if column.title in ("Seeds", "Splits")]
     if not places:
         raise ValueError(f"table '{name}': it has no column of seeds. Leave {CLAIM}={claimed} out.")
@@ -140,7 +140,7 @@ def _check_seeds(table: Table, name: str, claimed: str) -> None:
 
 
 def _check_claims(table: Table, name: str) -> None:
-    """ValueError if the records contradict the notes, or a row hides that it differs from the preset."""
+    """Raise ValueError if the records contradict the notes, or a row hides that it differs from the preset."""
     for note in table.notes:
         if note.startswith(CONTRADICTED):
             raise ValueError(f"table '{name}': {note.removeprefix(CONTRADICTED)} Change the caption or the records.")
@@ -156,14 +156,14 @@ def find(report: Report, kind: Kind, name: str) -> Exhibit:
 
 
 def make_table(report: Report, name: str, records: Records, /, **options: str) -> Table:
-    """Return a table, e.g. of `make_table(REPORT, "verify", records)`; ValueError says what is wrong."""
+    """Return a table, e.g. of `make_table(REPORT, "verify", records)`; ValueError if it cannot be made."""
     table = _make(report, "table", name, records, options)
     assert isinstance(table, Table)
     return table
 
 
 def _make(report: Report, kind: Kind, name: str, records: Records, options: Options) -> Table | Picture:
-    """Return what a document names; ValueError for a wrong option, and where no record has anything for it."""
+    """Return the table or figure that a document names; ValueError for a wrong option or without data for it."""
     exhibit = find(report, kind, name)
     who = f"{kind} '{name}'"
     for option in options:

@@ -1,4 +1,4 @@
-"""How every figure looks: one size scale, one palette, labels beside the lines they name.
+"""The style of all figures: one size scale, one palette, labels beside their lines.
 
 Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
 drawing is black on white on screen and on paper, and white on black.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.suite.report.groups import KNOWN, Group, rank
 
-if TYPE_CHECKING:  # imported where something is drawn, since tables stand in the same chapters
+if TYPE_CHECKING:  # imported on first use: chapters with tables import this module too
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.colors import Colormap
@@ -65,12 +65,12 @@ def heat() -> Colormap:
 
 
 def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = PANEL) -> tuple[Figure, Axes]:
-    """An empty panel; made without pyplot, so nothing is shown and nothing is kept in a global list."""
+    """Return an empty panel, made without pyplot, so that nothing is shown and no global list keeps it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size)
     axes = figure.add_subplot()
-    # Titles and labels hold names from records, in which a dollar is a dollar and not the start of a formula.
+    # Titles and labels hold names from records, in which a dollar does not start a formula.
     axes.set_title(title, pad=8, parse_math=False)
     axes.set_xlabel(xlabel, parse_math=False)
     axes.set_ylabel(ylabel, parse_math=False)
@@ -78,7 +78,7 @@ def panel(title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, flo
 
 
 def colours(models: Iterable[str]) -> dict[str, str]:
-    """A colour for each model: the palette from its start, the paper's last model first, models it lacks at the end.
+    """Return a colour for each model in the order of the palette: the paper's last model first, other models last.
 
     >>> list(colours(["vn", "my-own", "anchored"]))
     ['anchored', 'vn', 'my-own']
@@ -90,13 +90,13 @@ def colours(models: Iterable[str]) -> dict[str, str]:
 
 
 def inked(groups: Sequence[Group], *keys: str) -> list[tuple[Group, str]]:
-    """The groups whose runs have a field, each with its colour, which does not depend on the field."""
+    """Return the groups whose runs have a field, each with its colour, which does not depend on the field."""
     inks = colours(group.model for group in groups)
     return [(group, inks[group.model]) for group in groups if not keys or group.has(*keys)]
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> None:
-    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where few powers would be visible."""
+    """Set the ticks of a logarithmic axis: powers of ten, and 2 and 5 between them if few powers are visible."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     decades = math.log10(high / low)
@@ -109,12 +109,12 @@ def log_ticks(axis: Axis, low: float, high: float) -> None:
 def curve(
     axes: Axes, x: Sequence[float], y: Sequence[float], name: str, ink: str, style: str = "-", **options: Any
 ) -> None:
-    """A line that the page names, shows the values of, and can hide."""
+    """Draw a line that the page can label, inspect and hide."""
     axes.plot(x, y, style, color=ink, gid=f"{CURVE}{name}", **options)
 
 
 def belongs(name: str) -> str:
-    """The gid of what is hidden together with the curve of this name: its band, its dots, its label."""
+    """Return the gid of the band, the dots and the label of a curve, which the page hides together with it."""
     return f"{PART}{name}"
 
 
@@ -149,7 +149,7 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, str, str]], gap: float 
 
 
 def spread(places: list[float], gap: float, height: float) -> list[float]:
-    """Sorted places moved as little as needed to be `gap` apart, kept inside the height where there is room.
+    """Return sorted places moved as little as needed to be `gap` apart, inside the height if there is room.
 
     >>> spread([0.0, 1.0, 50.0], 10.0, 100.0)
     [0.0, 10.0, 50.0]

@@ -5,12 +5,13 @@ A function from records to a :class:`Body` becomes a table, one from records to 
     @table("sizes", task="two-radius", title="Sizes, preset {preset}", notes="Means over seeds{interval}.")
     def sizes(records: Records, preset: str) -> Body: ...
 
-Names in braces are options of the function, or words that it returns. Page and terminal show what the chapters of
-:mod:`mooring.suite.chapters` list; documents name a table, as in `<!-- mooring:table sizes preset=paper -->`.
+Names in braces are options of the function, or words that it returns. Page and terminal show the chapters of
+:mod:`mooring.suite.chapters`; documents name a table, as in `<!-- mooring:table sizes preset=paper -->`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +20,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from mooring.suite.records import COMMANDS, Records
-from mooring.suite.report.groups import Group, interval, listed
-from mooring.table import Column, Table
+from mooring.suite.report.groups import Group, group, interval, listed, show
+from mooring.table import ABSENT, Column, Table
 
 if TYPE_CHECKING:  # figures need matplotlib, tables do not
     from matplotlib.figure import Figure
@@ -31,21 +32,24 @@ Kind = Literal["table", "figure"]
 Options = Mapping[str, str]
 # The options of an exhibit on the page, one set for each time it is shown.
 Each = Callable[[Records], list[dict[str, str]]]
-# What the runs of a table contradict in its notes, as a sentence; nothing if they bear the notes out.
+# Returns a sentence on what the runs of a table contradict in its notes; an empty text if nothing.
 Claim = Callable[[Sequence[Group]], str]
 CONTRADICTED = "Contradicted by the records: "
+# The objects of a run's metrics and the titles of their columns; curves of training are not shown.
+METRICS = {"best": "selected epoch", "final": "at the end"}
+LEARNING = ("learning_rate", "train/")
 
 
 class Body:
-    """Columns and rows of a table, and the words that fill its title and notes.
+    """Columns and rows of a table, and words for its title and notes.
 
     Args:
         columns: one per cell of a row.
         rows: cells as finished text.
         notes: further notes below those of the table.
         alarms: places (row, column) of cells that report a failure.
-        groups: the runs that the rows show, against which the claims of the table are held.
-        words: what replaces the names in braces, beside the options.
+        groups: the runs that the rows show, on which the claims of the table are checked.
+        words: replacements of the names in braces, beside the options.
     """
 
     def __init__(
@@ -63,11 +67,11 @@ class Body:
 
 
 class Panels:
-    """Panels of a figure, and the words that fill its title and caption.
+    """Panels of a figure, and words for its title and caption.
 
     Args:
         panels: the drawings; without any there is no figure.
-        words: what replaces the names in braces, beside the options.
+        words: replacements of the names in braces, beside the options.
     """
 
     def __init__(self, panels: Iterable[Figure], **words: object) -> None:
@@ -84,7 +88,7 @@ class Exhibit:
         build: the decorated function, of records and options.
         title: its heading.
         text: notes of a table, separated by empty lines, or the caption of a figure.
-        claims: checks of what the notes claim about the runs.
+        claims: checks of the notes on the runs.
         task: the task whose runs it needs, if any.
         record: the kind of record it needs, if it is not made of runs.
         each: the options it is shown with on the page; every preset of the task if there is an option of this name.
@@ -107,7 +111,7 @@ class Exhibit:
         return {parameter.name: parameter.default is Parameter.empty for parameter in parameters}
 
     def make(self, records: Records, options: Options) -> Table | Picture | None:
-        """Return the table or picture, None where the records hold nothing for it."""
+        """Return the table or picture, None if the records hold no data for it."""
         return self._table(records, options) if self.kind == "table" else self._picture(records, options)
 
     def shown(self, records: Records) -> list[dict[str, str]]:
@@ -201,7 +205,7 @@ class Chapter:
         title, lead: its heading and the sentence below it.
         command: the command that writes its records.
         needs: a task, or a kind of record; without such records its exhibits are not imported.
-        exhibits: imports and returns what it shows.
+        exhibits: imports and returns its tables and figures.
     """
 
     name: str
@@ -212,11 +216,11 @@ class Chapter:
     exhibits: Callable[[], tuple[Exhibit, ...]]
 
     def section(self, records: Records, *, figures: bool = True) -> Section | None:
-        """Return the section, or None where no record has anything for it.
+        """Return the section, or None if no record has data for it.
 
         Args:
-            records: what it is made of.
-            figures: draw them too.
+            records: all records.
+            figures: draw the figures too.
         """
         if not any(record.kind == self.needs or record.find("task") == self.needs for record in records):
             return None
@@ -224,7 +228,7 @@ class Chapter:
         shown = [(exhibit.shown(records), exhibit) for exhibit in exhibits]
         places = [
             (exhibit, options)
-            # Neighbours that are shown for the same presets stand together under each of them.
+            # Group consecutive exhibits that share the same option sets.
             for every, neighbours in ((every, list(pairs)) for every, pairs in groupby(shown, key=lambda pair: pair[0]))
             for options in every
             for _, exhibit in neighbours
@@ -241,3 +245,49 @@ def chapter(
 ) -> Callable[[Callable[[], tuple[Exhibit, ...]]], Chapter]:
     """Make a chapter of a function that imports and returns its exhibits; see :class:`Chapter`."""
     return lambda exhibits: Chapter(name, title, " ".join(lead.split()), command.format_map(COMMANDS), needs, exhibits)
+
+
+@dataclass(frozen=True)
+class OtherTasks:
+    """The last chapter: one table per task and preset for runs of tasks without a chapter, such as a user's.
+
+    Args:
+        known: the tasks that have a chapter.
+    """
+
+    known: frozenset[str]
+    name: str = "own"
+    title: str = "Other tasks"
+    lead: str = "What runs of tasks without a chapter of their own measured."
+
+    def section(self, records: Records, *, figures: bool = True) -> Section | None:
+        """Return the section as :meth:`Chapter.section` does; there are no figures."""
+        places = dict.fromkeys((run.task, run.preset) for run in records.kind("run") if run.task not in self.known)
+        tables = tuple(_metrics_table(task, preset, group(records.runs(task, preset))) for task, preset in places)
+        return Section(self.name, self.title, self.lead, tables) if tables else None
+
+
+def _metrics_table(task: str, preset: str, groups: list[Group]) -> Table:
+    fields = dict.fromkeys(
+        (part, name)
+        for part in METRICS
+        for item in groups
+        for run in item.runs
+        for name in run.mapping("metrics", part)
+        if not name.startswith(LEARNING)
+    )
+    rows = tuple((item.title, *(_cell(item, *field) for field in fields), str(len(item.runs))) for item in groups)
+    columns = (
+        Column("Model", left=True),
+        *(Column(name, group=METRICS[part]) for part, name in fields),
+        Column("Seeds"),
+    )
+    notes = (f"As recorded{interval(groups)}.",)
+    return Table(f"{task}-{preset}", f"{task}, preset {preset}", columns, rows, notes)
+
+
+def _cell(item: Group, part: str, name: str) -> str:
+    """Return the mean over the seeds, or a dash if some run lacks the score or it is NaN or infinite."""
+    values = [run.find("metrics", part, name) for run in item.runs]
+    defined = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    return show(item.estimate("metrics", part, name), digits=4) if defined else ABSENT

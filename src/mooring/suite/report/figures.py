@@ -1,4 +1,4 @@
-"""Figures that belong to no single task: the lines that records carry."""
+"""Figures of no single task: the lines of verify and bench records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CAPTION = (
 
 
 def claim_labels(records: Records) -> list[dict[str, str]]:
-    """The option that chooses a claim, for each that carries lines."""
+    """Return the option that chooses a claim, for each claim with lines."""
     return [{"label": label} for label in dict.fromkeys(c.text("label") for c in claims(records) if c.parts("series"))]
 
 
@@ -34,7 +34,7 @@ def claim_labels(records: Records) -> list[dict[str, str]]:
     caption="Claim: {statement}. Measured over {instances} instances.",
 )
 def claim(records: Records, label: str) -> Panels:
-    """What one claim measured."""
+    """Return the measurements of one claim."""
     labelled = [claim for claim in claims(records) if claim.text("label") == label]
     if not labelled:
         known = [claim.text("label") for claim in claims(records)]
@@ -55,14 +55,14 @@ def claim(records: Records, label: str) -> Panels:
     caption="{caption}",
 )
 def bench(records: Records, name: str) -> Panels:
-    """The lines of one bench record."""
+    """Return the lines of one bench record."""
     record = bench_record(records, name)
     caption = record.find("caption") or CAPTION
     return Panels([_series(part) for part in record.parts("series")], caption=caption)
 
 
 def _series(part: Record) -> Figure:
-    """One panel of an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
+    """Draw one panel of an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
     from matplotlib.ticker import MaxNLocator
 
     x = part.numbers("x")

@@ -15,15 +15,16 @@ from markupsafe import Markup
 from mooring.markup import digest, inert, policy
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, Section
+from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, OtherTasks, Section
 from mooring.table import Column, Table
 
 T = TypeVar("T")
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report was made of: its file, the chapters it has and lacks, and the tables for the terminal."""
+    """The outcome of a report: its file, the chapters it has and lacks, and the tables for the terminal."""
 
     path: Path
     num_records: int
@@ -38,8 +39,8 @@ class Inside:
     """The explorer's page of a trained memory, made where the weights are: a report itself reads records only.
 
     Args:
-        title: what is said above it.
-        command: makes the page on its own.
+        title: its heading.
+        command: the command that makes this page alone.
         html: a self-contained page, whose policy allows its own script and style by their hashes.
     """
 
@@ -48,7 +49,7 @@ class Inside:
     html: str
 
     def allowed(self, kind: str) -> list[str]:
-        """The hashes that its policy has for `script` or `style`; a page inside another obeys both policies."""
+        """Return the hashes of its policy for `script` or `style`; both policies apply to a page inside another."""
         sources = re.search(rf"{kind}-src ([^;\"]+)", self.html)
         return re.findall(r"'sha256-[\w+/=]+'", sources[1]) if sources else []
 
@@ -79,16 +80,16 @@ class Report:
         """Write the page of all records under `sources` to `out`; files that are not usable records are left out.
 
         Args:
-            sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
+            sources: folders (or single files) of records; if two hold the same run, the earlier one is used.
             out: the HTML file to write; its folder is made.
-            insides: trained memories to be looked into.
+            insides: pages that show trained memories.
             progress: called with each chapter before it is drawn, which takes seconds.
 
         Returns:
-            what the page shows, with its tables, and in `notes` what was left out and why.
+            the chapters and tables of the page, and notes on what was left out and why.
 
         Raises:
-            RecordError: where no record can be used.
+            RecordError: if no record can be used.
         """
         drawn, records = self._made(load(sources, skip=True), _drawn, progress)
         if not records:
@@ -113,13 +114,15 @@ class Report:
         return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
 
     def tables_text(self, sources: Sequence[Path], width: int = 110) -> str:
-        """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
-        sections, records = self._made(load(sources, skip=True), _tabled)
+        """Return every table of the records as plain text for a terminal, and notes on what was left out."""
+        sections, records = self._made(
+            load(sources, skip=True), lambda chapter, records: chapter.section(records, figures=False)
+        )
         tables = [table.to_text(width) for section in sections for table in section.tables]
         return "\n".join([*tables, *records.notes])
 
     def write_figures(self, sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
-        """Every figure of the records as files of their own, e.g. for a README or for slides.
+        """Write every figure of the records to a file, e.g. for a README or for slides.
 
         Args:
             sources: folders or files of records.
@@ -136,14 +139,12 @@ class Report:
         make: Callable[[Chapter, Records], T | None],
         progress: Callable[[str], None] = lambda text: None,
     ) -> tuple[list[T], Records]:
-        """What is made of the chapters that have records, and the records without those left out of some chapter."""
+        """Return the chapters that have records, and the records without those that some chapter left out."""
         sections: list[T] = []
         refused: dict[Record, str] = {}
         every: list[Any] = [*self.chapters]
         known = frozenset(chapter.needs for chapter in self.chapters)
         if any(run.find("task") not in known for run in records.kind("run")):
-            from mooring.suite.report.other_tasks import OtherTasks
-
             every.append(OtherTasks(known))
         for place, chapter in enumerate(every, 1):
             progress(f"report: {chapter.title}, chapter {place} of {len(every)} ...")
@@ -155,7 +156,7 @@ class Report:
 
 
 def provenance(records: Records) -> Table:
-    """Where the numbers come from: how many records of each kind, of which code and library versions."""
+    """Return the table of the records of each kind, with their commits and library versions."""
     kinds: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         name = f"{record.task}, {record.preset}" if record.kind == "run" else record.kind
@@ -199,12 +200,8 @@ def salvage(make: Callable[[Records], T], records: Records, title: str) -> tuple
         records = records.without(unusable)
 
 
-def _tabled(chapter: Chapter, records: Records) -> Section | None:
-    return chapter.section(records, figures=False)
-
-
 def _drawn(chapter: Chapter, records: Records) -> tuple[Section, dict[str, object]] | None:
-    """A section and what the template shows of it: what breaks a figure often does so only when it is written."""
+    """Return a section and its blocks for the template; some records break a figure only when it is written."""
     section = chapter.section(records)
     return None if section is None else (section, _view(section))
 
@@ -222,7 +219,7 @@ def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
 
 
 def _view(section: Section) -> dict[str, object]:
-    """A section as the template reads it."""
+    """Return a section for the template."""
     blocks = [
         {"table": Markup(block.to_html())}
         if isinstance(block, Table)
@@ -238,14 +235,14 @@ def _view(section: Section) -> dict[str, object]:
 
 
 def _panels(drawings: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, object]:
-    """The drawings of a figure, and the values behind them where there are curves."""
+    """Return the drawings of a figure, and the values of its curves if there are any."""
     curves = [charts for _, charts in drawings]
     any_ = any(chart["curves"] for charts in curves for chart in charts)
     return {"svgs": [Markup(svg) for svg, _ in drawings], "curves": Markup(inert(curves)) if any_ else None}
 
 
 def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
-    """What may run: the page's own script and style, and those of the pages inside it."""
+    """Return the content-security policy: the page's own script and style, and those of the pages inside it."""
     allowed = {
         kind: {hash_: None for inside in insides for hash_ in inside.allowed(kind)} for kind in ("script", "style")
     }
@@ -253,16 +250,12 @@ def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
 
 
 def _asset(name: str) -> str:
-    return (_folder() / name).read_text(encoding="utf-8")
-
-
-def _folder() -> Path:
-    return Path(__file__).parent / "templates"
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
 def _template() -> Template:
-    loader = FileSystemLoader(_folder())
+    loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,4 +1,4 @@
-"""A figure as files, and as part of the page: text that is text, attributes for styles, the values of its curves."""
+"""A figure as files and as inline SVG, with the values of its curves for the page."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from mooring.suite.report.drawing import CURVE, INK, PART, RC
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
-# What matplotlib writes as the id of a frame with such a gid.
+# Begins the id of the frame of a pair of axes.
 FRAME = "frame:"
 NUMBER = re.compile(r"-?\d+\.\d{2,}")
 GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points", "viewBox")
-# The page sets the font; the others are matplotlib's way of saying nothing.
+# The page sets the font; the other two are defaults.
 NEEDLESS = {"font-family", "font-style", "font-variant"}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page: panels that stand side by side or, on a narrow screen, below each other.
+    """A figure of the page: panels side by side or, on a narrow screen, below each other.
 
     Args:
-        name: what the figure is called in links and files.
+        name: its name in links and files.
         title: its heading.
-        caption: two sentences: what is drawn and what to look for.
+        caption: what is drawn and what to look for, in two sentences.
         panels: drawings of at most about four inches, so that a phone shows them at reading size.
     """
 
@@ -49,11 +49,11 @@ class Picture:
 
     @property
     def slug(self) -> str:
-        """The name as part of a link or file name: a preset or bench record is part of it, and may hold a path."""
+        """The name made safe for file names and anchors."""
         return re.sub(r"[^\w,=+-]+", "-", self.name)
 
     def drawings(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The panels as inline SVG that takes its ink from the page, each with the values of its curves."""
+        """Return the panels as inline SVG in the ink of the page, each with the values of its curves."""
         drawings = []
         for part, panel in enumerate(self.panels):
             mark(panel)
@@ -62,12 +62,12 @@ class Picture:
         return drawings
 
     def _repr_html_(self) -> str:
-        """For a notebook: the panels side by side, and the caption."""
+        """Return the panels side by side and the caption, for a notebook."""
         panels = "".join(svg for svg, _ in self.drawings())
         return f"<h4>{escape(self.title)}</h4><div>{panels}</div><p>{escape(self.caption)}</p>"
 
     def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
-        """The panels as files of their own, on white."""
+        """Write each panel to a file, on white."""
         written = []
         for part in range(len(self.panels)):
             number = f"-{part + 1}" if len(self.panels) > 1 else ""
@@ -77,7 +77,7 @@ class Picture:
         return written
 
     def drawn(self, part: int, suffix: str = "svg") -> bytes:
-        """One panel as the content of a file, on white."""
+        """Return one panel as the content of a file, on white."""
         return _bytes(self.panels[part], suffix, facecolor="white")
 
 
@@ -88,15 +88,15 @@ def in_style(draw: Draw) -> Draw:
 
 
 def inline(svg: str, figure: Figure, name: str, ink: str) -> tuple[str, list[dict[str, Any]]]:
-    """SVG of a figure -> markup for a page, and for each pair of axes the place and the values of its curves.
+    """Return the SVG of a figure as markup for a page, and for each pair of axes its place and the values of curves.
 
     Args:
-        svg: what matplotlib wrote, with text as text.
-        figure: what it was written from.
-        name: what a screen reader says.
-        ink: the colour that is to follow the page's own.
+        svg: the SVG that matplotlib wrote, with text as text.
+        figure: the figure that it was written from.
+        name: the label for screen readers.
+        ink: the colour to replace by that of the page.
     """
-    # Gids are read from matplotlib's own output, so the parser meets nothing that came from elsewhere unescaped.
+    # The text comes from matplotlib, which escapes the names in it.
     root = ElementTree.fromstring(svg)
     for parent in root.iter():
         for child in list(parent):
@@ -116,13 +116,13 @@ def inline(svg: str, figure: Figure, name: str, ink: str) -> tuple[str, list[dic
 
 
 def mark(figure: Figure) -> None:
-    """Name the frames of the axes, so that their places can be found in what is written."""
+    """Name the frames of the axes, so that their places can be found in the SVG."""
     for place, axes in enumerate(figure.axes):
         axes.patch.set_gid(f"{FRAME}{place}")
 
 
 def _plain(element: ElementTree.Element, ink: str, frames: dict[int, list[float]]) -> None:
-    """An element without styles, needless ids and invisible digits."""
+    """Remove styles, needless ids and invisible digits from an element."""
     attributes = element.attrib
     for rule in filter(None, (part.strip() for part in attributes.pop("style", "").split(";"))):
         key, _, value = rule.partition(":")
@@ -151,7 +151,7 @@ def _plain(element: ElementTree.Element, ink: str, frames: dict[int, list[float]
 
 
 def _chart(axes: Axes, frame: list[float]) -> dict[str, Any]:
-    """Where a pair of axes is, its limits, and its curves."""
+    """Return the place of a pair of axes, its limits and its curves."""
     curves = [
         {
             "name": str(line.get_gid()).removeprefix(CURVE),
@@ -179,7 +179,7 @@ def _bytes(figure: Figure, suffix: str, fonts: str = "path", **options: Any) -> 
     # No date: the same records give the same page, byte for byte.
     metadata = {"Date": None} if suffix == "svg" else {}
     with mpl.rc_context({**RC, "svg.fonttype": fonts}), warnings.catch_warnings():
-        # A name may be in letters that the font lacks; the table beside the figure shows it all the same.
+        # The font may lack letters of a name; the table beside the figure shows them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(
             target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options

@@ -1,4 +1,4 @@
-"""Tables that belong to no single task: claims, speed, what was tried at length."""
+"""Tables of no single task: claims, speed, long tests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TRIED = (
     notes="Every check also runs on a control that breaks a premise, and must reject it.",
 )
 def verify(records: Records) -> Body:
-    """One row per label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+    """Return one row per label: the claim, whether it held, by what margin, and whether the control was caught."""
     rows = []
     alarms = set()
     for place, claim in enumerate(claims(records)):
@@ -87,17 +87,17 @@ def verify(records: Records) -> Body:
 
 
 def claims(records: Records) -> list[Record]:
-    """Every claim of every verify record, in the order it was checked."""
+    """Return every claim of every verify record, in the order of the checks."""
     return [claim for record in records.kind("verify") for claim in record.parts("claims")]
 
 
 def bench_names(records: Records) -> list[dict[str, str]]:
-    """The option that chooses one of the bench records, for each of them."""
+    """Return the option that chooses a bench record, for each of them."""
     return [{"name": _bench_name(record)} for record in records.kind("bench")]
 
 
 def bench_record(records: Records, name: str) -> Record:
-    """The bench record of this name."""
+    """Return the bench record of this name."""
     for record in records.kind("bench"):
         if _bench_name(record) == name:
             return record
@@ -111,7 +111,7 @@ def bench_record(records: Records, name: str) -> Record:
     title="{title}",
 )
 def bench(records: Records, name: str, first: str = "all") -> Body:
-    """One bench record as it was measured: the fields of its rows become the columns; all rows, or the first ones."""
+    """Return the rows of a bench record, all or the first ones; their fields are the columns."""
     if first != "all" and not (first.isdecimal() and int(first)):
         raise ValueError(f"table 'bench': first is '{first}', expected a number of rows or 'all'.")
     record = bench_record(records, name)
@@ -142,7 +142,7 @@ def bench(records: Records, name: str, first: str = "all") -> Body:
     """,
 )
 def kernels(records: Records) -> Body | None:
-    """One row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
+    """Return one row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
     bench = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
     if bench is None:
         return None
@@ -182,7 +182,7 @@ def kernels(records: Records) -> Body | None:
     notes="Seed {seed}, {minutes} minutes on one core.",
 )
 def soak(records: Records) -> Body:
-    """One row for each thing that must not happen: how often it was tried, and how often it happened."""
+    """Return one row per fault: how often it was tried, and how often it happened."""
     record = records.kind("soak")[-1]
     rows: list[tuple[str, ...]] = []
     alarms = set()
@@ -209,7 +209,7 @@ def soak(records: Records) -> Body:
     """,
 )
 def mutation(records: Records) -> Body:
-    """How many small faults the tests notice, of those that change something: at first, and with later tests."""
+    """Return how many small faults the tests notice, of those that change something: at first, and with later tests."""
     record = records.kind("mutation")[0]
     survivors, equivalent = record.parts("survivors"), record.parts("equivalent")
     killed = record.whole("killed")
