@@ -20,7 +20,7 @@ from mooring.table import ABSENT, Column
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# What the one search of the boards varies; the costs show it.
+# The field that the search of the boards varies; the costs show it.
 RATE = ("learning_rate",)
 # Presets with sizes of their own, which are shown but not ranked.
 UNRANKED = ("width", "wide", "learnability")
@@ -39,7 +39,7 @@ REAL = (
 
 
 def at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
-    """For each model the configuration that was run at most seeds; of several, the best one."""
+    """Return for each model the configuration with the most seeds; of several, the best one."""
     chosen: dict[str, Group] = {}
     for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
         chosen[item.model] = item
@@ -62,9 +62,9 @@ class Board:
     more_is_better: bool = True
 
     def places(self, models: Sequence[str]) -> dict[str, tuple[int, bool | None]]:
-        """The rank of each of these modules by its mean, and whether it cannot be told from the first of them.
+        """Return the rank of each of these modules by its mean, and whether it is within the noise of the first.
 
-        None where nothing can be said, since the two share fewer than two seeds.
+        None if that is unknown, since the two share fewer than two seeds.
         """
         sign = -1 if self.more_is_better else 1
         means = {name: sign * fmean(self.scores[name].values()) for name in models if name in self.scores}
@@ -76,12 +76,12 @@ class Board:
 
 
 def _level(scores: dict[int, float], others: dict[int, float]) -> bool | None:
-    """Whether the paired interval of two modules includes zero; None with fewer than two shared seeds."""
+    """Return whether the paired interval of two modules includes zero; None with fewer than two shared seeds."""
     return None if len(scores.keys() & others.keys()) < 2 else not paired_difference(scores, others).excludes_zero()
 
 
 def boards(records: Records) -> list[Board]:
-    """Every board of the zoo's modules, at the setting that was run at most seeds."""
+    """Return every board of the zoo's modules, at the setting with the most seeds."""
     both = ("metrics", "best", "both")
     columns = []
     counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
@@ -123,9 +123,9 @@ def boards(records: Records) -> list[Board]:
     """,
 )
 def ranks(records: Records, graphs: str = "all") -> Body | None:
-    """The rank of each module in each column of each board, and its mean rank; modules of more than one column.
+    """Return the rank of each module in each column of each board, and its mean rank; modules of more than one column.
 
-    Columns of graphs that were made for a task, of real ones, or both; the mean is over all of them in any case.
+    Columns are of generated graphs, of real ones, or both; the mean is always over all of them.
     """
     if graphs not in ("all", "made", "real"):
         raise ValueError(f"table 'ranks': graphs is '{graphs}', expected 'all', 'made' or 'real'.")
@@ -174,12 +174,12 @@ def ranks(records: Records, graphs: str = "all") -> Body | None:
 
 
 def _means(by_board: float, relative: Mapping[str, Sequence[float]]) -> tuple[str, str]:
-    """The mean place over boards and over columns as text."""
+    """Return the mean place over boards and over columns as text."""
     return f"{by_board:.2f}", f"{fmean(place for places in relative.values() for place in places):.2f}"
 
 
 def _duel(columns: Sequence[Board], first: str, second: str, named: Mapping[str, str]) -> str:
-    """In how many columns each of two modules is ahead of the other by more than the interval of their difference."""
+    """Return in how many columns one of two modules is ahead by more than the interval of their difference."""
     ahead = {first: 0, second: 0}
     shared = [board for board in columns if {first, second} <= board.scores.keys()]
     for board in shared:
@@ -211,7 +211,7 @@ def _place(rank: int, level: bool | None) -> str:
     """,
 )
 def leaderboard(records: Records, preset: str) -> Body | None:
-    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
+    """Return modules by Both, best first, with motif errors and audit verdicts if those records exist."""
     if preset in UNRANKED:
         return None
     counted = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
@@ -253,7 +253,7 @@ def leaderboard(records: Records, preset: str) -> Body | None:
     """,
 )
 def costs(records: Records, preset: str) -> Body | None:
-    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
+    """Return parameters, and time and memory of a training pass over one graph, against anchored."""
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
     if bench is None or preset in UNRANKED:
         return None
@@ -267,7 +267,7 @@ def costs(records: Records, preset: str) -> Body | None:
         model = name.removeprefix(ZOO)
         item = runs.get(model)
         times = [_ratio(measured, shape, name) for shape in shapes]
-        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
+        extra = [_number(measured.get((shape, name)), "extra_memory") for shape in shapes]
         rows.append(
             (
                 item.title if item else title(model),
@@ -289,11 +289,11 @@ def costs(records: Records, preset: str) -> Body | None:
 
 
 def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
-    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    ours, theirs = (_number(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
     return None if ours is None or not theirs else ours / theirs
 
 
-def _found(row: Record | None, field: str) -> float | None:
+def _number(row: Record | None, field: str) -> float | None:
     return None if row is None or row.find(field) is None else row.number(field)
 
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written under another name, flushed to disk, then renamed. And locks."""
+"""Atomic writes (a temporary file, flushed to disk, then renamed), and locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from filelock import FileLock
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write `data` to `path` so that a kill or a full disk leaves the old file or the new one, never a part of one.
+    """Write `data` to `path`; after a kill or on a full disk the old file or the new one is there, never a part.
 
     Missing folders are made. A link is followed, and a file keeps its permissions. `/dev/stdout`, a named pipe and the
     like cannot be replaced by renaming and are written directly.
