@@ -1,11 +1,13 @@
-"""Atomic writes (a temporary file, flushed to disk, then renamed), and locks."""
+"""Safety against kills: atomic writes, locks, and processes that end with their parent."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator
+from multiprocessing import parent_process
 from pathlib import Path
 
 from filelock import FileLock
@@ -63,6 +65,18 @@ def hold(path: Path, seconds: float = -1) -> Iterator[bool]:
             yield True
     else:
         yield False
+
+
+def end_with_parent() -> None:
+    """End this process of :mod:`multiprocessing` when its parent ends, even if the parent is killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _has_locks(path: Path) -> bool:

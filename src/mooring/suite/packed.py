@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from mooring.suite.files import write_atomic
+from mooring.suite.files import end_with_parent, write_atomic
 from mooring.suite.records.identity import ABSENT, Identity, digest
 
 Graph = TypeVar("Graph")
@@ -143,18 +141,7 @@ def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, 
     if workers == 1:
         yield from map(make, ranges)
         return
-    # Spawned, not forked: a fork of a process in which torch runs threads may hang.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
+    # Spawned, not forked: a fork of a process in which torch runs threads may hang. When their parent is killed, the
+    # processes of a pool would wait for work forever.
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=end_with_parent) as pool:
         yield from pool.map(make, ranges)
-
-
-def _end_with_parent() -> None:
-    # When their parent is killed, the processes of a pool wait for work forever.
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import threading
 
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from lightning.pytorch.strategies import DDPStrategy
+
+from mooring.suite.files import end_with_parent
 
 
 class OneMachine(LightningEnvironment):
@@ -52,13 +52,6 @@ def strategy(devices: int, accelerator: str) -> DDPStrategy | str:
 
 def end_with_launcher() -> None:
     """End this rank when the process that launched it is killed, or it would go on training beside the resumed run."""
-    threading.Thread(target=_wait_for_launcher, daemon=True).start()
+    end_with_parent()
     # Lightning's handler would wait for the other ranks, which received no signal.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _wait_for_launcher() -> None:
-    launcher = multiprocessing.parent_process()
-    assert launcher is not None
-    launcher.join()
-    os._exit(1)
