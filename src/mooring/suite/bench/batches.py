@@ -1,4 +1,4 @@
-"""Ordinary batches of molecules: the default module against alternatives that a user could write or run."""
+"""Ordinary batches of molecules: the default module against what its users would write or run instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS_OF_BATCHES = (DEFAULT, PADDED, "GINEConv", "OGB-style VN", "GPSConv multih
 
 
 class PaddedSlots(nn.Module):
-    """A direct version of :class:`~mooring.nn.SlotVirtualNode`: pad, ``einsum``, ``logsumexp``, and autograd.
+    """:class:`~mooring.nn.SlotVirtualNode` as one would write it down: pad, ``einsum``, ``logsumexp``, and autograd.
 
     The same parameters and the same numbers, without plan, checks, masks or a choice of order.
     """
@@ -80,7 +80,7 @@ class LocalLayer(nn.Module):
 
 
 def compare_batches(shapes: Sequence[str], peers: Sequence[str], base: Setting, repeats: int) -> list[dict[str, Any]]:
-    """Return one row per batch, width and number of threads: training time of each peer over the default module's."""
+    """One row per batch, width and number of threads: training time of each peer over that of the default module."""
     from mooring.suite.bench.compare import time_peers
 
     before, rows = torch.get_num_threads(), []
@@ -91,12 +91,12 @@ def compare_batches(shapes: Sequence[str], peers: Sequence[str], base: Setting, 
                 setting = replace(base, dim=width, slots=SLOTS)
                 for shape in shapes:
                     batch = get_shape(shape).batch()
-                    times = time_peers(batch, peers, setting, repeats)[0]["training"]
+                    found = time_peers(batch, peers, setting, repeats)[0]["training"]
                     row: dict[str, Any] = {"graphs": int(batch[-1]) + 1, "nodes": batch.numel()}
                     row |= {"width": width, "threads": threads}
-                    ours = times[DEFAULT]
+                    ours = found[DEFAULT]
                     row |= {
-                        f"{name}_over_slots": times[name].minimum / ours.minimum for name in peers if name != DEFAULT
+                        f"{name}_over_slots": found[name].minimum / ours.minimum for name in peers if name != DEFAULT
                     }
                     row["noise"] = ours.median / ours.minimum
                     rows.append(row)

@@ -20,12 +20,12 @@ Row = dict[str, Any]
 Run = Callable[[], None]
 PRODUCTS, COPY = "floor: products", "floor: copy"
 
-# The values of a sweep over sizes, varied one at a time.
+# What a sweep over sizes varies, one at a time.
 VARIED: dict[str, tuple[int, ...]] = {"slots": (4, 16, 64, 256), "heads": (1, 2, 4, 8), "dim": (64, 128, 256, 512)}
 
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
-    """Return one row per contestant: times over the floor and over the slots, and the noise of training."""
+    """One row per contestant: times over the floor and over the slots, and how noisy those of training were."""
     batch = get_shape(shape).batch()
     # Memory first: once it has timed the peers, this process keeps as much as the largest of them needed.
     measured = [name for name in peers if memory and _has_memory(get_peer(name), batch, setting)]
@@ -47,7 +47,7 @@ def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, me
 
 
 def compare_sizes(shape: str, peers: Sequence[str], base: Setting, repeats: int) -> list[Row]:
-    """Return one row per setting around the base: the slots over their floor, and each peer over the slots."""
+    """One row per setting around the base: the slots over their floor, and each peer over the slots."""
     rows: list[Row] = []
     batch = get_shape(shape).batch()
     for setting in settings(base):
@@ -65,7 +65,7 @@ def compare_sizes(shape: str, peers: Sequence[str], base: Setting, repeats: int)
 
 
 def settings(base: Setting) -> list[Setting]:
-    """Return the base and its neighbours, each once: slots, heads and width are varied one at a time."""
+    """The base and its neighbours, each once: slots, heads and width are varied one at a time."""
     around = [Setting(**asdict(base) | {field: value}) for field, values in VARIED.items() for value in values]
     return list(dict.fromkeys([base, *around]))
 
@@ -73,7 +73,7 @@ def settings(base: Setting) -> list[Setting]:
 def time_peers(
     batch: Tensor, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
-    """Return times of ``forward`` and ``training`` by contestant, floor included, and why some are missing."""
+    """Times of ``forward`` and ``training`` by contestant, floor included, and why some are missing."""
     batch = batch.to(setting.device)
     check_oracle(batch)
     torch.compiler.reset()  # compiled contestants of earlier shapes would use up the compiler's limit of variants
@@ -105,7 +105,7 @@ def time_peers(
 def time_peers_in_new_process(
     shape: str, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
-    """Run :func:`time_peers` in a new process with an empty heap and as many threads as this one.
+    """As :func:`time_peers`, in a new process with an empty heap and as many threads as this one.
 
     A process that keeps what it frees ends up with holes that are too small for the next larger graph.
     """
@@ -125,7 +125,7 @@ def print_times(request: Mapping[str, Any]) -> None:
 
 
 def floor_seconds(timings: Mapping[str, Timing]) -> float:
-    """Return the time of the floor: the bare products and one copy of the features."""
+    """The floor: the bare products and one copy of the features."""
     return timings[PRODUCTS].minimum + timings[COPY].minimum
 
 
@@ -134,17 +134,17 @@ def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor
 
 
 def _too_large(peer: Peer, batch: Tensor, setting: Setting) -> str:
-    """Return why the peer is left out on this batch, or an empty text."""
+    """Why the peer is left out on this batch, or nothing."""
     return peer.too_large(int(torch.bincount(batch).max()), int(batch[-1]) + 1, setting)
 
 
 def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
-    """Return whether the peak of a training call can be measured and is caused by the peer."""
+    """Whether the peak of a training call can be measured and is the peer's own."""
     return not (peer.compiled or peer.no_backward(setting.device) or _too_large(peer, batch, setting))
 
 
 def _refusal(peer: Peer, run: Callable[[], object]) -> str:
-    """Return the message of a compiled contestant whose compiler does not work here; any other error is raised."""
+    """The message of a compiled contestant whose compiler does not work here; any other error is raised."""
     if not peer.compiled:
         return ""
     try:
@@ -155,13 +155,13 @@ def _refusal(peer: Peer, run: Callable[[], object]) -> str:
 
 
 def floor(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Run]:
-    """Return the least work of a write and a read, timed beside everything else: bare matrix products, and one copy."""
+    """The least a write and a read can cost, timed beside everything else: bare matrix products, and one copy."""
     products = folded if setting.folded else projected
     return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting)}
 
 
 def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """Compute the skinny products of write and read over all nodes, graph boundaries ignored.
+    """The skinny products of write and read over all nodes, graph boundaries ignored.
 
     Two for each of write and read forward, four for each backward, none recomputed. Outputs are allocated
     beforehand, so that nothing but the products is timed.
@@ -194,7 +194,8 @@ def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
 
 
 def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """Compute the products if slots x heads is large: nodes are first projected to keys, values and queries.
+    """The products where slots x heads is large: nodes are projected to keys, values and queries before they meet
+    the slots.
 
     Backward, each product has two of its own size.
     """
@@ -219,7 +220,7 @@ def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
 
 
 def copy(num_nodes: int, setting: Setting) -> Run:
-    """Copy the features once."""
+    """One pass over the features."""
     with torch.device(setting.device):
         x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
 

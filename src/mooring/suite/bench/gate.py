@@ -1,4 +1,4 @@
-"""The gate of the benchmarks: the fast path is compared with the oracle on every shape before the clock starts."""
+"""No wrong result is timed: the fast path is compared with the oracle on every shape before the clock starts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class WrongResult(ValueError):
 
 
 def check_oracle(batch: Tensor) -> float:
-    """Compare values and gradients of write and read with the slow reference; return the largest error.
+    """Compare write and read on a batch with slower code, values and gradients; return the largest error.
 
-    The oracle runs on a thinned copy of the batch, in which every graph keeps its share; the plain formula runs on the
-    first nodes. Both use the device of the batch.
+    The oracle takes a thinned copy of the batch, in which every graph keeps its share; the plain formula over all nodes
+    at once takes the first nodes as they are. Both run on the device of the batch.
     """
     thinned = batch[:: max(batch.numel() // FEW, 1)].unique(return_inverse=True)[1]
     error = max(_compare(thinned, reference), _compare(batch[:MANY], _Plain))
@@ -65,7 +65,7 @@ def _compare(index: Tensor, slow: object) -> float:
         inputs = [x.clone().requires_grad_(), query.clone().requires_grad_()]
         state = module.write(inputs[1], inputs[0], inputs[0], index)  # type: ignore[attr-defined]
         context = module.read(inputs[0].expand(-1, HEADS, -1), inputs[1], state.content, index)  # type: ignore[attr-defined]
-        # A mean and not a sum, so that the size of gradients does not grow with the number of nodes.
+        # A mean and not a sum: gradients stay of the size of one whatever the number of nodes.
         loss = (state.content * grad).mean() + state.log_mass.mean() + context.square().mean()
         results.append([state.content, state.log_mass, context, *torch.autograd.grad(loss, inputs)])
     return max(float((fast - plain).detach().abs().max()) for fast, plain in zip(*results, strict=True))

@@ -1,4 +1,4 @@
-"""Time and peak memory of a call, in this process or in a separate one."""
+"""Time and peak memory of a call, in this process or in one of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = 4.0
 # Names of glibc's mallopt(3).
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 NEVER = -1
-# The files of Linux with the memory of this process, and for a reset of its peak.
+# What Linux knows about this process, and where its peak can be reset.
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -62,13 +62,13 @@ def _seconds(function: Callable[[], object], device: str) -> float:
 
 
 def synchronise(device: str) -> None:
-    """Wait until the device has finished its work."""
+    """Wait until the device has done what it was asked to; a CPU already has."""
     if device == "cuda":
         torch.cuda.synchronize()
 
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
-    """Run forward and backward to parameters and input, as in a training step, or a forward without gradients."""
+    """Forward and backward to parameters and input, as in a training step, or a forward without gradients."""
     grad: list[Tensor] = []
 
     def with_gradients() -> None:
@@ -122,7 +122,7 @@ def run_in_new_process(
 
 
 def extra_memory(peers: Sequence[str], shape: str, setting: Setting) -> dict[str, float]:
-    """Return extra peak memory of a training call by peer, in multiples of input + output + input gradient.
+    """Extra peak memory of a forward and backward by peer, in multiples of input + output + input gradient.
 
     Extra is what the call adds to what its caller holds, the input and the gradient of the output. So output and
     input gradient alone, the least there can be, are two thirds.
@@ -172,7 +172,7 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
 
 
 def growth(run: Callable[[], object], device: str = "cpu") -> int:
-    """Return the peak growth of memory during ``run`` in bytes: allocations of torch on a GPU, else resident memory.
+    """The most bytes by which memory rises while ``run`` runs: what torch allocates on a GPU, else resident memory.
 
     ``ru_maxrss`` alone would not do: a process inherits it from the one that started it, and it never falls. Linux
     keeps a mark for each address space that can be put back; elsewhere the inherited one is all there is.

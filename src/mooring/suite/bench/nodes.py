@@ -38,7 +38,7 @@ Chunks = Callable[[], Iterator[Tensor]]
 def compare_nodes(
     sizes: Sequence[int], peers: Sequence[str], setting: Setting, repeats: int, memory: bool
 ) -> Iterator[tuple[list[Row], list[dict[str, Any]]]]:
-    """Yield rows of time per node and memory, and the panels of their plot: after every size, all so far."""
+    """Rows of time per node and memory, and the panels of their plot: after every size, all that was measured."""
     unit = min(sizes, key=lambda size: abs(size - UNIT))
     found: dict[tuple[int, str, str], float] = {}
     rows: list[Row] = []
@@ -74,7 +74,7 @@ def compare_nodes(
 
 
 def _per_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
-    """Return the rows with time per node, as a multiple of the slots' at ``unit`` nodes."""
+    """The rows with their time per node, as a multiple of that of the slots at ``unit`` nodes."""
     for row in rows:
         key = (row["nodes"], row["contestant"], row["pass"])
         base = (unit, row["contestant"] if row["contestant"] == MAPPED else OURS, row["pass"])
@@ -83,7 +83,7 @@ def _per_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: i
 
 
 def _mapped(size: int, setting: Setting, repeats: int) -> float:
-    """Return the minimum time of a forward over features on disk."""
+    """Minimum time of a forward over features on disk."""
     module = SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
     module = module.to(setting.device)
     check_stream(module, torch.randn(1009, setting.dim, device=setting.device), chunk=307)
@@ -141,7 +141,7 @@ def memory_map(path: Path, num_nodes: int, dim: int, device: str = "cpu") -> Chu
 
 @torch.no_grad()
 def forward_stream(module: SlotVirtualNode, chunks: Chunks) -> Iterator[Tensor]:
-    """Yield the new features chunk by chunk; together they equal ``module(x)``."""
+    """The new features, chunk by chunk; equal to ``module(x)`` on all of them at once."""
     state = None
     for x in chunks():
         written = module.write(x)

@@ -1,4 +1,4 @@
-"""Peers of the slots: each maps ``(x, batch, num_graphs)`` to new node features, or to graph features.
+"""What slots are timed against: each peer maps ``(x, batch, num_graphs)`` to new node features, or to graph features.
 
 A peer that needs dense input gets it from PyG's ``to_dense_batch``, as its users do.
 """
@@ -154,11 +154,11 @@ class Peer:
         return self.build(setting).to(device=setting.device, dtype=self.dtype)
 
     def no_backward(self, device: str) -> str:
-        """Return why only the forward pass can be timed, or an empty text."""
+        """Why only the forward pass can be timed, or nothing."""
         return self.no_cpu_backward if device == "cpu" else ""
 
     def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
-        """Return why a shape is left out, or an empty text."""
+        """Why a shape is left out, or nothing."""
         if self.scores is None:
             return ""
         scores = self.scores(largest, graphs, setting)
@@ -224,13 +224,13 @@ def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
 
 
 def _feature_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Count the scores of Performer: random features of queries and keys, and both again for the backward."""
+    """Performer has random features instead of slots: those of queries and keys, and both again for the backward."""
     width = setting.dim // setting.heads
     return 4 * graphs * largest * setting.heads * int(width * math.log(width))
 
 
 def _one_row_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Count the scores of a block mask: every slot with every node of the batch, here at most graphs x largest."""
+    """Block masks are made from a mask of every slot with every node of the batch, here at most graphs x largest."""
     return graphs * setting.slots * graphs * largest
 
 
@@ -260,7 +260,7 @@ ZOO, DENSE = "zoo.", "transformer"
 
 
 def get_peer(name: str) -> Peer:
-    """Return one of :data:`PEERS` by its name or its slug, or a module of the zoo as in ``zoo.lse``.
+    """One of :data:`PEERS` by its name or its slug, or a module of the zoo as in ``zoo.lse``.
 
     >>> get_peer("zoo.lse").name, get_peer("slots-film").name
     ('zoo.lse', 'slots, FiLM')
@@ -279,7 +279,7 @@ def get_peer(name: str) -> Peer:
 
 
 def zoo_peers() -> list[str]:
-    """Return all modules of the zoo as contestants."""
+    """All modules of the zoo as contestants."""
     return [ZOO + name for name in zoo.names() if name != "none"]
 
 

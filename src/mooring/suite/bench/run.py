@@ -29,7 +29,7 @@ TITLES = {
     "batches": "Ordinary batches of molecules: training time over that of the default module",
     "zoo": "Every module of the zoo on one graph",
 }
-# Default shapes; a sweep over nodes has sizes instead.
+# Shapes where none are asked for; a sweep over nodes has its own.
 USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "batches": MOLECULES, "zoo": ("1x200", "1x2000", "1x20000")}
 CAPTION = (
     "Ratios of minimum times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
@@ -53,15 +53,15 @@ def bench(
 ) -> dict[str, Any]:
     """Compare the ops with the oracle, then time contestants in one run; return a record of ratios.
 
-    From then on the process keeps freed memory, see :func:`~mooring.suite.bench.measure.keep_freed_memory`.
+    The process keeps what it frees from then on, see :func:`~mooring.suite.bench.measure.keep_freed_memory`.
 
     Args:
         shapes: names of :data:`~mooring.suite.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``. By default all;
             ``medium`` for a sweep over slots; one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
-            uses ``sizes``.
+            has shapes of its own.
         threads: threads of every contestant.
         repeats: rounds, of two calls each; the minimum is reported.
-        console: prints the table.
+        console: where the table goes.
         sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``batches`` compares ordinary batches of molecules at two widths, with one thread and with two;
             ``zoo`` compares all its modules.
@@ -69,8 +69,8 @@ def bench(
             those that suit the sweep.
         sizes: numbers of nodes for the sweep over nodes.
         setting: width, slots, heads and device; the base that a sweep over slots varies.
-        memory: also measure peak memory, each contestant in a separate process.
-        save: called with the record so far after each shape, so that a kill loses no measurement.
+        memory: also measure peak memory, each contestant in a process of its own.
+        save: given the record so far after each shape, so that a kill loses nothing that was measured.
 
     Raises:
         WrongResult: the ops differ from the oracle; nothing was timed.
@@ -133,7 +133,7 @@ def bench(
 
 
 def table(record: dict[str, Any]) -> Table:
-    """Return the rows of a record as a table, without empty columns."""
+    """The rows of a record as they will stand in a report, without columns that hold nothing."""
     fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in record["rows"])}
     columns = tuple(Column(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields)
@@ -152,13 +152,13 @@ def _text(value: object) -> str:
 
 
 def _machine(device: str, threads: int) -> str:
-    """Return a description of the machine."""
+    """What the times were measured on."""
     where = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
     return f"{where}{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
 
 
 def _processor() -> str:
-    """Return the name of the processor, as far as the system reports it."""
+    """The name of the processor, where the system tells it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

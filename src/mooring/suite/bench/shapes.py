@@ -1,4 +1,4 @@
-"""Settings of the benchmarks: sizes and device of a memory, and the batches it runs on."""
+"""What is measured: the sizes of a memory and its device, and the batches it runs on."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Shape:
-    """A named batch: the number of nodes of each graph, and a description."""
+    """A named batch: how many nodes each graph has, and a line about it."""
 
     name: str
     about: str
     sizes: Callable[[torch.Generator], Tensor]
 
     def batch(self) -> Tensor:
-        """Return the sorted graph id of each node."""
+        """The sorted graph id of each node."""
         sizes = self.sizes(torch.Generator().manual_seed(0))
         return torch.repeat_interleave(torch.arange(sizes.numel()), sizes)
 
@@ -86,7 +86,7 @@ SHAPES = {
 
 
 def get_shape(name: str) -> Shape:
-    """Return one of :data:`SHAPES`, equal graphs as in ``8x2000``, or small molecules as in ``molecules-64``.
+    """One of :data:`SHAPES`, equal graphs as in ``8x2000``, or a number of small molecules as in ``molecules-64``.
 
     >>> get_shape("3x5").batch().tolist()
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
