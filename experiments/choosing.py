@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from recipe import RUNS, start
 
-from mooring.suite.report import tables_text
+from mooring.suite.chapters import tables_text
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
 MODEL = "anchored"

@@ -14,7 +14,7 @@ import typer
 from recipe import RUNS, start
 
 from mooring import zoo
-from mooring.suite.report import tables_text
+from mooring.suite.chapters import tables_text
 from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
 
 PRESET = "screen"

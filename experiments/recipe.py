@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mooring.suite.report import tables_text
+from mooring.suite.chapters import tables_text
 from mooring.suite.terminal import explained
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 

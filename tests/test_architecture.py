@@ -20,6 +20,13 @@ def test_every_path_exists(document: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_a_change_touches_at_most_three_files() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| a")]
+    assert len(rows) >= 12
+    assert {change.strip(): files for change, files in rows if len(PATH.findall(files)) > 3} == {}
+
+
 def test_every_room_of_the_map_exists_and_every_room_is_on_the_map() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     for folder in (ROOT / "src/mooring", ROOT / "src/mooring/suite"):

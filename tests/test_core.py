@@ -7,7 +7,7 @@ import pytest
 
 from support import ROOT
 
-SUITE = ("filelock", "jinja2", "lightning", "matplotlib", "rich", "safetensors", "torchmetrics", "typer")
+SUITE = ("filelock", "jinja2", "lightning", "matplotlib", "pydantic", "rich", "safetensors", "torchmetrics", "typer")
 
 BLOCK = f"""
 import sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from mooring.table import Column, Layout, Table, cell_width
+from mooring.table import Column, FittedText, Table, cell_width
 
 SMALL = Table(
     "small",
@@ -58,7 +58,7 @@ def test_text_keeps_brackets_and_puts_the_group_above_the_title() -> None:
 
 
 def test_bands_repeat_the_columns_that_tell_rows_apart() -> None:
-    layout = Layout(MEASURED)
+    layout = FittedText(MEASURED)
     assert layout.bands(80) == [[0, 1, 2, 3, 4, 5]]
     assert layout.bands(40) == [[0, 1, 2, 3], [0, 1, 4, 5]]
     lines = [line.split() for line in MEASURED.to_text(40).splitlines()]
@@ -67,7 +67,7 @@ def test_bands_repeat_the_columns_that_tell_rows_apart() -> None:
 
 
 def test_rows_become_blocks_where_not_even_one_column_fits() -> None:
-    assert Layout(MEASURED).bands(24) is None
+    assert FittedText(MEASURED).bands(24) is None
     text = MEASURED.to_text(24)
     assert max(map(len, text.splitlines())) <= 24
     assert "shape: 1x20" in text
@@ -76,7 +76,7 @@ def test_rows_become_blocks_where_not_even_one_column_fits() -> None:
 
 def test_room_to_spare_is_used_and_not_exceeded() -> None:
     columns = (Column("a", left=True), Column("b", left=True, wide=True))
-    layout = Layout(Table("t", "t", columns, (("x y", "word " * 30),)))
+    layout = FittedText(Table("t", "t", columns, (("x y", "word " * 30),)))
     for width in (40, 60, 100):
         widths = layout.widths([0, 1], width)
         assert sum(widths) + 3 * 2 + 1 == width

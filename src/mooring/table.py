@@ -15,7 +15,7 @@ WORDS, SENTENCES = 14, 24
 # What a column takes beside its text, and the table beside its columns.
 PADDING, EDGE = 3, 1
 
-# A piece of a line with its part in the table: title, heading, cell, alarm, note, or nothing for rules and space.
+# A piece of a line with its role in the table: title, heading, cell, alarm, note, or nothing for rules and space.
 Span = tuple[str, str]
 
 
@@ -73,7 +73,7 @@ class Table:
 
     def to_text(self, width: int = 110) -> str:
         """What a terminal of that width shows, without colour."""
-        lines = ("".join(text for text, _ in line).rstrip() for line in Layout(self).lines(width))
+        lines = ("".join(text for text, _ in line).rstrip() for line in FittedText(self).lines(width))
         return "\n".join(lines).strip("\n") + "\n"
 
     def to_markdown(self) -> str:
@@ -119,7 +119,7 @@ class Table:
         return "\n".join(lines)
 
 
-class Layout:
+class FittedText:
     """A table fitted to a width: no digit and no name is cut.
 
     Where the columns do not fit side by side, words wrap; where they still do not, the columns are printed in bands,
@@ -135,7 +135,7 @@ class Layout:
         self.least = [self._least(i) for i in columns]
 
     def lines(self, width: int) -> Iterator[list[Span]]:
-        """The lines of the table, each in spans that a terminal may colour by their part in it."""
+        """The lines of the table, each in spans that a terminal may colour by their role."""
         yield from ([(text, "title")] for text in wrap(self.table.title, width))
         bands = self.bands(width)
         if bands is None:
@@ -184,19 +184,19 @@ class Layout:
         yield [(" " + "─" * (_total(widths) - EDGE - 1), "")]
         for place, row in enumerate(self.table.rows):
             cells = [wrap(row[column], space) for column, space in zip(columns, widths, strict=True)]
-            yield from self._side_by_side(cells, columns, widths, [self._part(place, column) for column in columns])
+            yield from self._side_by_side(cells, columns, widths, [self._role(place, column) for column in columns])
         yield []
 
     def _side_by_side(
-        self, cells: Sequence[list[str]], columns: Sequence[int], widths: Sequence[int], parts: Sequence[str]
+        self, cells: Sequence[list[str]], columns: Sequence[int], widths: Sequence[int], roles: Sequence[str]
     ) -> Iterator[list[Span]]:
         for number in range(max(map(len, cells), default=0)):
             line: list[Span] = []
-            for lines, column, width, part in zip(cells, columns, widths, parts, strict=True):
+            for lines, column, width, role in zip(cells, columns, widths, roles, strict=True):
                 text = lines[number] if number < len(lines) else ""
                 space = " " * (width - cell_width(text))
                 left = self.table.columns[column].left
-                line += [("  ", ""), (text + space if left else space + text, part), (" ", "")]
+                line += [("  ", ""), (text + space if left else space + text, role), (" ", "")]
             yield line
 
     def _blocks(self, width: int) -> Iterator[list[Span]]:
@@ -206,15 +206,15 @@ class Layout:
         for place, row in enumerate(self.table.rows):
             yield []
             for text in wrap(f"{names[0]}: {row[0]}", width):
-                yield [(text, self._part(place, 0))]
+                yield [(text, self._role(place, 0))]
             for column in range(1, len(names)):
                 name, cell = wrap(names[column], space), wrap(row[column], width - space - 2)
                 for number in range(max(len(name), len(cell))):
                     left, right = (lines[number] if number < len(lines) else "" for lines in (name, cell))
-                    yield [(left + " " * (space - cell_width(left) + 2), ""), (right, self._part(place, column))]
+                    yield [(left + " " * (space - cell_width(left) + 2), ""), (right, self._role(place, column))]
         yield []
 
-    def _part(self, row: int, column: int) -> str:
+    def _role(self, row: int, column: int) -> str:
         return "alarm" if (row, column) in self.table.alarms else "cell"
 
     def _column(self, column: int) -> list[str]:

@@ -242,7 +242,7 @@ def test_a_task_without_a_quick_preset_starts_with_its_own(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr("mooring.suite.train.run_many", lambda requests, *_: asked.extend(requests))
-    monkeypatch.setattr("mooring.suite.report.tables_text", lambda *_: "")
+    monkeypatch.setattr("mooring.suite.chapters.tables_text", lambda *_: "")
     assert mooring("run", task)[0] == 0
     assert {request.preset for request in asked} == {"screen"}
     assert all(resolve(request) for request in asked[:2])
@@ -303,13 +303,13 @@ def test_an_audit_of_many_modules_names_the_broken_ones_and_exits_with_one(
 
 
 def test_stale_tables_fail_with_one(mooring: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mooring.suite import report
+    from mooring.suite import records, report
 
     def stale(*_: Any, **__: Any) -> None:
         raise report.StaleError("README.md: tables differ")
 
     monkeypatch.setattr(report, "refresh", stale)
-    monkeypatch.setattr(report, "refusals", lambda *_: [])
+    monkeypatch.setattr(records, "refusals", lambda *_: [])
     assert mooring("report", "--check")[0] == 1
 
 

@@ -22,9 +22,9 @@ from mooring.audit import catalogue
 from mooring.suite import cli
 from mooring.suite.bench.run import Sweep
 from mooring.suite.bench.shapes import get_shape
+from mooring.suite.chapters import CHAPTERS, build_report
 from mooring.suite.records import COMMANDS
-from mooring.suite.report import build_report
-from mooring.suite.report.registry import Chapter, chapters
+from mooring.suite.report.exhibits import Chapter
 from mooring.suite.terminal import parse_names
 from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds
 from mooring.suite.train import resolve as resolve_run
@@ -64,7 +64,7 @@ def blocks_of(text: str) -> list[str]:
 
 def collected() -> dict[str, str]:
     """Every command and where it stands."""
-    found = {chapter.command: f"the page, {chapter.name}" for chapter in chapters()}
+    found = {chapter.command: f"the page, {chapter.name}" for chapter in CHAPTERS}
     found |= {
         command.format(task="two-radius", preset="paper"): f"messages, {kind}" for kind, command in COMMANDS.items()
     }
@@ -218,7 +218,7 @@ def test_commands_are_found_in_a_page() -> None:
     assert commands_of(text) == ["mooring list", "mooring run TASK", "make demo"]
 
 
-@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
 def test_the_command_of_a_chapter_writes_records(chapter: Chapter) -> None:
     # verify has a place of its own for the record, run and the recipes a folder; the others print unless told where.
     program, name, *words = shlex.split(chapter.command)
@@ -236,7 +236,7 @@ def test_cheap_ones_really_run(command: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_command_of_the_audit_chapter_makes_the_chapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (chapter,) = (chapter for chapter in chapters() if chapter.name == "audit")
+    (chapter,) = (chapter for chapter in CHAPTERS if chapter.name == "audit")
     few = catalogue.zoo_entries(["vn"])
     usual = catalogue.cards
     monkeypatch.setattr(catalogue, "cards", lambda seed, chosen=None, **_: usual(seed, chosen=few))

@@ -96,7 +96,7 @@ def test_a_run_without_weights_says_so(record: Path, tmp_path: Path) -> None:
     shutil.copy(record, alone)
     with pytest.raises(ValueError, match="has no checkpoint, so there are no weights"):
         page_of(str(alone))
-    with pytest.raises(ValueError, match="no folder of a run"):
+    with pytest.raises(ValueError, match="not the folder of a run"):
         page_of(str(tmp_path))
 
 
@@ -185,7 +185,7 @@ def test_a_module_by_name_with_data_from_a_file_or_a_function(
     ("target", "data", "says"),
     [
         ("mooring.nn:SlotVirtualNode", None, "needs --data"),
-        ("zoo.none", None, "absence of a module"),
+        ("zoo.none", None, "builds no module"),
         ("somewhere", None, "neither a file, a folder nor of the form"),
         ("mooring.nn:SlotVirtualNode", "nothing.pt", "is neither a file nor of the form"),
         ("math:sqrt", "x:y", "no nn.Module to look into"),
@@ -220,5 +220,5 @@ def test_batches_of_the_other_tasks_can_be_drawn() -> None:
 
 def test_a_batch_that_is_no_pyg_data_asks_for_data(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.suite.two_radius.experiment.TwoRadiusExperiment.train_batch", lambda *_: {"x": 1})
-    with pytest.raises(ValueError, match=r"a training batch of two-radius is no PyG data .*dict.* --data"):
+    with pytest.raises(ValueError, match=r"a training batch of two-radius is not PyG data .*dict.* --data"):
         page_of(str(record))

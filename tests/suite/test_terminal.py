@@ -12,8 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from mooring.suite import cli
+from mooring.suite.chapters import CHAPTERS
 from mooring.suite.report import load
-from mooring.suite.report.registry import chapters
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table, cell_width
 
@@ -24,7 +24,7 @@ WIDTHS = [60, 80, 100, 120, 200]
 @pytest.fixture(scope="module")
 def published() -> list[Table]:
     records = load([ROOT / "results"])
-    sections = [chapter.section(records, figures=False) for chapter in chapters()]
+    sections = [chapter.section(records, figures=False) for chapter in CHAPTERS]
     return [table for section in sections if section for table in section.tables]
 
 

@@ -1,4 +1,4 @@
-"""The ``mooring`` command: parse, call the library, print. Everything of substance lives elsewhere."""
+"""The ``mooring`` command: parse arguments, call the library, print."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def common(
 
 @app.command("list")
 def list_() -> None:
-    """Tasks with their presets, and every global module with its paper."""
+    """List the tasks with their presets, and every global module with its paper."""
     from mooring import zoo
     from mooring.suite.train import list_experiments
 
@@ -96,7 +96,7 @@ def run(
     require_folder(out, "run: --out")
     try:
         from mooring import zoo
-        from mooring.suite.report import tables_text
+        from mooring.suite.chapters import tables_text
         from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve, run_many
 
         import_from_here(task, models)
@@ -115,26 +115,26 @@ def run(
         run_many(requests, workers, engine)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         fail("run: interrupted. Checkpoints are kept: the same command resumes from the last of them.", 130)
-    # What another process is training has no record yet.
+    # A run that another process is training has no record yet.
     paths = [path for request in requests if (path := resolve(request).record_path).exists()]
     if paths:
         # Already fitted to the console.
         console.print(tables_text(paths, console.width), highlight=False, markup=False, soft_wrap=True)
 
 
-def require_zoo(requests: list[Any], own: tuple[str, ...]) -> None:
-    """ValueError if a task's models are not those of the zoo."""
+def require_zoo(requests: list[Any], models: tuple[str, ...]) -> None:
+    """Raise ValueError if a task, which has these models, does not take those of the zoo."""
     from mooring.suite.train import resolve
 
-    # What is wrong with the preset or a setting is said first, in its own words.
-    resolve(replace(requests[0], model=own[0]))
+    # An error of the preset or of a setting comes first.
+    resolve(replace(requests[0], model=models[0]))
     try:
         for request in requests:
             resolve(request)
     except ValueError as error:
         raise ValueError(
             f"run: --models all is every module of the zoo, and {request.task} does not take {request.model!r} "
-            f"({error}). Leave --models out for its own, {', '.join(own)}."
+            f"({error}). Leave --models out for its own, {', '.join(models)}."
         ) from error
 
 
@@ -155,8 +155,8 @@ def data(
         console.print(f"{name}: {fetch(name, folder)}", highlight=False, markup=False)
     if not names:
         rows = tuple(
-            (one.name, one.title, one.loader, one.licence, "yes" if path_of(one, folder).is_file() else "no")
-            for one in (*GRAPH_SETS.values(), *NODE_SETS.values())
+            (item.name, item.title, item.loader, item.licence, "yes" if path_of(item, folder).is_file() else "no")
+            for item in (*GRAPH_SETS.values(), *NODE_SETS.values())
         )
         title = f"data sets, and whether they are in {folder}"
         console.print(FittedTable(Table("data", title, words("name", "what it is", "from", "licence", "here"), rows)))
@@ -179,39 +179,41 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Records in; the tables beside the paper's and one self-contained page out."""
+    """Read records, print the tables beside the paper's, and write one self-contained page."""
     documents = [Path("README.md"), *sorted(Path("docs").glob("*.md")), Path("benchmarks/README.md")]
     documents = [path for path in documents if path.exists()]
     if check or refresh:
-        from mooring.suite.report import StaleError, refusals
+        from mooring.suite.chapters import REPORT
+        from mooring.suite.records import refusals
+        from mooring.suite.report import StaleError
         from mooring.suite.report import refresh as renew
     if check:
         refused = refusals(RESULTS, preset_configs())
         for line in refused:
             complain(line)
         try:
-            renew(documents, [RESULTS], check=True)
+            renew(REPORT, documents, [RESULTS], check=True)
         except StaleError as error:
             fail(str(error))
         if refused:
             fail(f"report: {len(refused)} of the records in {RESULTS}/ must not be published.")
         return
     require_file(out)
-    found = sources or [path for path in (RUNS, RESULTS) if path.exists()]
+    sources = sources or [path for path in (RUNS, RESULTS) if path.exists()]
     import_from_here(trust=trust)
-    with working(f"report: reading {', '.join(map(str, found)) or 'records'} ...") as progress:
-        from mooring.suite.report import build_report
+    with working(f"report: reading {', '.join(map(str, sources)) or 'records'} ...") as progress:
+        from mooring.suite.chapters import REPORT
 
-        looked, left_out = memories_of(found, trust) if inside else ([], [])
-        summary = build_report(found, out, looked, progress)
+        insides, left_out = memories_of(sources, trust) if inside else ([], [])
+        summary = REPORT.build(sources, out, insides, progress)
     for table in summary.tables:
         console.print(FittedTable(table))
     for note in (*summary.notes, *left_out):
         console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    inside_ = f", {len(looked)} trained {'memory' if len(looked) == 1 else 'memories'}" if looked else ""
-    console.print(f"{summary.num_records} records{inside_}; page: {out}", highlight=False, soft_wrap=True)
+    memories = f", {len(insides)} trained {'memory' if len(insides) == 1 else 'memories'}" if insides else ""
+    console.print(f"{summary.num_records} records{memories}; page: {out}", highlight=False, soft_wrap=True)
     if refresh:
-        for path in renew(documents, [RESULTS]):
+        for path in renew(REPORT, documents, [RESULTS]):
             console.print(f"renewed {path}", highlight=False)
 
 
@@ -220,19 +222,18 @@ def preset_configs() -> dict[tuple[str, str], dict[str, Any]]:
     from mooring.suite.train import list_experiments
     from mooring.suite.train.config import to_json
 
-    found = {}
-    for task, cls in list_experiments().items():
-        for preset, config in cls.presets.items():
-            values = to_json(config)
-            # Zero steps stand for one pass over the data, whose number of steps the record has.
-            found[task, preset] = {
-                name: value for name, value in values.items() if (name, value) != ("steps_per_epoch", 0)
-            }
-    return found
+    # Zero steps stand for one pass over the data; the record has the number of steps.
+    return {
+        (task, preset): {
+            name: value for name, value in to_json(config).items() if (name, value) != ("steps_per_epoch", 0)
+        }
+        for task, cls in list_experiments().items()
+        for preset, config in cls.presets.items()
+    }
 
 
 def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]:
-    """The trained memories that a report shows; a report without weights imports no model."""
+    """Return pages of the trained memories, and notes; without weights no model is imported."""
     if not any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
         return [], []
     from mooring.suite.look import insides

@@ -29,7 +29,7 @@ from mooring.suite.terminal import (
 
 LARGEST_SEED = 2**32 - 1
 VERIFIED = RUNS / "verify.json"
-# Spelled out because the help must not wait for torch to be imported.
+# Listed here because the help must not wait for torch to be imported.
 PEERS = (
     "slots, slots-film, slots-compiled, slots-bf16, write-read, ogb-style-vn, plain-padded, gineconv, isab, "
     "projected-sdpa, flex-attention, settransformer, gpsconv-multihead, gpsconv-performer"
@@ -48,9 +48,9 @@ def verify(
 ) -> None:
     """Run every claim of the paper as a check, each beside a control that must fail."""
     from mooring import theory
-    from mooring.suite.report import write_figures
+    from mooring.suite.chapters import write_figures
 
-    # A record of some claims would replace that of all of them.
+    # A record of some claims would replace the record of all.
     out = VERIFIED if out is None and not labels else out
     if out is not None:
         require_file(out)
@@ -116,7 +116,7 @@ def audit(
         options = auditing.parse_arguments(arg or [])
         chosen = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)], channels, options)
         if not chosen:
-            fail(f"audit: {target} is the absence of a module, so there is nothing to audit.", 2)
+            fail(f"audit: {target} builds no module; nothing to audit.", 2)
         if kind not in (None, chosen[0].kind):
             fail(f"audit: --kind is {kind!r} but modules of the zoo are called as {chosen[0].kind!r}. Leave it out.", 2)
         (card,) = catalogue.cards(seed, chosen=chosen, channels=channels)
@@ -131,7 +131,7 @@ def audit(
 
 
 def broken_names(card: Any) -> str:
-    """The invariants that a card's module breaks."""
+    """Return the invariants that a card's module breaks."""
     return ", ".join(finding.name for finding in card.broken)
 
 

@@ -1,18 +1,20 @@
-"""Files that are either whole or absent: written under another name, flushed to disk, then renamed. And locks."""
+"""Safety against kills: atomic writes, locks, and processes that end with their parent."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator
+from multiprocessing import parent_process
 from pathlib import Path
 
 from filelock import FileLock
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write `data` to `path` so that a kill or a full disk leaves the old file or the new one, never a part of one.
+    """Write `data` to `path`; after a kill or on a full disk the old file or the new one is there, never a part.
 
     Missing folders are made. A link is followed, and a file keeps its permissions. `/dev/stdout`, a named pipe and the
     like cannot be replaced by renaming and are written directly.
@@ -63,6 +65,18 @@ def hold(path: Path, seconds: float = -1) -> Iterator[bool]:
             yield True
     else:
         yield False
+
+
+def end_with_parent() -> None:
+    """End this process of :mod:`multiprocessing` when its parent ends, even if the parent is killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _has_locks(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What ``mooring look`` is pointed at: a run, one of its checkpoints, or a module by name with data for it."""
+"""Targets of ``mooring look``: a run, one of its checkpoints, or a module by name with data for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mooring.look import NoMemory, Page, look
 from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
-from mooring.suite.records import USUALLY, Identity, Record, RecordError, RunRecord, load
+from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordError, RunRecord, load
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
@@ -28,12 +28,12 @@ from mooring.suite.train.checkpoint import read_checkpoint
 from mooring.suite.train.config import strict
 from mooring.suite.train.experiment import Experiment, get_experiment, registered_experiment
 
-if TYPE_CHECKING:  # what is only looked at need not be measured
+if TYPE_CHECKING:  # imported only for an audit
     from mooring.audit import Card
 
 # A report shows no more memories than this, of graphs no larger than that.
 MOST_INSIDES, FEW_NODES = 8, 500
-# What PyG data is made of on disk.
+# The classes of PyG data in a file.
 PLAIN = (Data, DataEdgeAttr, DataTensorAttr, HeteroData, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage)
 
 
@@ -58,22 +58,22 @@ def page_of(
     task: str | None = None,
     trust: bool = False,
 ) -> Page:
-    """The page of a run or of a module.
+    """Return the page of a run or of a module.
 
     Args:
         target: a record, the folder of a run, a checkpoint in it, ``package.module:Name`` or ``zoo.NAME``.
         data: a file that ``torch.save`` wrote, or ``package.module:Name`` of PyG data or of a function that returns it.
-            A run has data of its own: its first training batch.
-        channels, arguments: what a class is built with, as in :func:`mooring.audit.resolve`.
+            By default a run shows its first training batch.
+        channels, arguments: arguments of a class, as in :func:`mooring.audit.resolve`.
         graphs, max_nodes: as in :func:`mooring.look.look`.
-        audited: measure the memory too, and show what the audit says.
-        task: ``package.module:ClassName`` of a run's experiment that is not one of ours; no file may name code to run.
+        audited: measure the memory too, and show its audit card.
+        task: ``package.module:ClassName`` of a run's user-defined experiment; a record cannot name code to run.
         trust: import a run's model if its name is ``package.module:Name``.
     """
-    given: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
+    options: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
     if Path(target).exists():
         run = trained(Path(target), task, trust=trust)
-        return _run_page(run, data, card=_card(run.net) if audited else None, **given)
+        return _run_page(run, data, card=_card(run.net) if audited else None, **options)
     from mooring import audit
 
     module = _module(target, channels, arguments or {})
@@ -84,13 +84,13 @@ def page_of(
         )
     shown = load_data(data)
     card = audit.audit(module, channels=channels, name=target) if audited else None
-    return look(module, shown, card=card, title=target, **given)
+    return look(module, shown, card=card, title=target, **options)
 
 
 def insides(
     sources: Sequence[Path], most: int = MOST_INSIDES, *, trust: bool = False
 ) -> tuple[list[Inside], list[str]]:
-    """For a report: a page of each model with weights beside its record, at its first seed, and what was left out.
+    """Return pages for a report, of each model with weights beside its record at its first seed, and notes.
 
     Args:
         sources: folders or files of records.
@@ -101,32 +101,32 @@ def insides(
     for record in sorted(load(sources, skip=True).kind("run"), key=lambda record: record.seed):
         if any(record.path.with_suffix("").glob("epoch-*.safetensors")):
             runs.setdefault((record.path.parent, record.model), record)
-    found: list[Inside] = []
+    pages: list[Inside] = []
     notes: list[str] = []
     for record in sorted(runs.values(), key=lambda record: rank(record.model), reverse=True):
         again = f"mooring look {shlex.quote(str(record.path))}{' --trust' if ':' in record.model else ''}"
-        if len(found) == most:
+        if len(pages) == most:
             notes.append(f"No more than {most} memories are shown; this is one of the others: `{again}`.")
             continue
         try:
             run = trained(record.path, trust=trust)
             page = _run_page(run, None, graphs=None, max_nodes=FEW_NODES)
-            found.append(Inside(run.title, again, page.html))
+            pages.append(Inside(run.title, again, page.html))
         except NoMemory:
             continue
-        # Weights or data that cannot be had cost the reader one picture and not the page.
+        # Weights or data that are missing cost one picture and not the page.
         except (ValueError, RuntimeError, OSError) as error:
-            said = " ".join(str(error).split())
-            notes.append(f"Not looked into: {said if str(record.path) in said else f'{record.path}: {said}'}")
-    return found, notes
+            reason = " ".join(str(error).split())
+            notes.append(f"Not looked into: {reason if str(record.path) in reason else f'{record.path}: {reason}'}")
+    return pages, notes
 
 
-def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Trained:
-    """The network of a run, from its record, its folder or one of its checkpoints.
+def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> Trained:
+    """Return the network of a run, from its record, its folder or one of its checkpoints.
 
     Args:
-        path: which of them.
-        own: the experiment's import name, if it is not one of ours.
+        path: the record, folder or checkpoint.
+        imported: the import name of a user-defined experiment.
         trust: as in :func:`page_of`.
     """
     if path.suffix == ".json":
@@ -137,19 +137,19 @@ def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Train
         folder = path if path.is_dir() else path.parent
         task, model, seed = _named(folder)
         checkpoint = _newest(folder, path) if path.is_dir() else path
-    # Building the network looks the name up, and a name with a colon is imported then.
+    # Building the network imports a name with a colon.
     if ":" in model and not trust:
         raise RecordError(
             f"{path}: its model is {model!r}, and importing that would run code that a file names. If you trust the "
             "file and the code, add --trust.",
             path,
         )
-    found = read_checkpoint(checkpoint)
-    if isinstance(found, str):
-        raise RecordError(f"{checkpoint}: cannot be read: {found}. Pick another, or run again.")
-    state, facts = found
-    cls = _experiment(task, own, path)
-    plain = {name: value for name, value in facts["config"].items() if name not in USUALLY}
+    content = read_checkpoint(checkpoint)
+    if isinstance(content, str):
+        raise RecordError(f"{checkpoint}: cannot be read: {content}. Pick another, or run again.")
+    state, facts = content
+    cls = _experiment(task, imported, path)
+    plain = {name: value for name, value in facts["config"].items() if name not in DEFAULT_HARDWARE}
     config_type = type(cls.presets[cls.usual_preset()])
     experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
     if "task" in facts:
@@ -162,28 +162,30 @@ def trained(path: Path, own: str | None = None, *, trust: bool = False) -> Train
     try:
         net.load_state_dict(state.best_weights)
     except RuntimeError as error:
-        said = " ".join(str(error).split())
-        raise RecordError(f"{checkpoint}: its weights do not fit the network ({said}).") from error
+        reason = " ".join(str(error).split())
+        raise RecordError(f"{checkpoint}: its weights do not fit the network ({reason}).") from error
     epoch = state.selected_epoch + 1
     return Trained(net, experiment, f"{task}: {model}, seed {seed}, after epoch {epoch}")
 
 
-def _experiment(task: str, own: str | None, path: Path) -> type[Experiment]:
+def _experiment(task: str, imported: str | None, path: Path) -> type[Experiment]:
     try:
-        cls = get_experiment(own) if own else registered_experiment(task)
+        cls = get_experiment(imported) if imported else registered_experiment(task)
     except ValueError as error:
-        if own:
+        if imported:
             raise
         raise RecordError(
-            f"{path}: {error} For a task of your own add --task package.module:ClassName.", path
+            f"{path}: {error} For a user-defined task add --task package.module:ClassName.", path
         ) from None
     if cls.name != task:
-        raise RecordError(f"{path}: a run of {task!r}, but --task {own} is called {cls.name!r}. Name its class.", path)
+        raise RecordError(
+            f"{path}: a run of {task!r}, but --task {imported} is called {cls.name!r}. Name its class.", path
+        )
     return cls
 
 
 def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
-    shown = _own_batch(run.experiment) if data is None else load_data(data)
+    shown = _first_batch(run.experiment) if data is None else load_data(data)
     call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
     try:
         return look(run.net, shown, call=call, title=run.title, **options)
@@ -193,53 +195,53 @@ def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
         raise NoMemory(f"look: {run.title}: this model has no memory to show.") from error
 
 
-def _own_batch(experiment: Experiment) -> Any:
-    """A run's first training batch, where it can be drawn."""
+def _first_batch(experiment: Experiment) -> Any:
+    """Return a run's first training batch; ValueError if it cannot be drawn."""
     batch = experiment.train_batch(0, 0)
     try:
         as_batch(batch)
     except TypeError as error:
         raise ValueError(
-            f"look: a training batch of {experiment.name} is no PyG data ({str(error).removeprefix('look: ')}) Pass "
+            f"look: a training batch of {experiment.name} is not PyG data ({str(error).removeprefix('look: ')}) Pass "
             "data for the network with --data."
         ) from error
     return batch
 
 
 def load_data(source: str) -> Any:
-    """PyG data from a file or by import name."""
+    """Return PyG data from a file or by import name."""
     try:
-        return as_batch(_found(source))
+        return as_batch(_read_data(source))
     except TypeError as error:
         raise ValueError(f"look: --data {source}: {str(error).removeprefix('look: ')}") from error
 
 
-def _found(source: str) -> Any:
+def _read_data(source: str) -> Any:
     path = Path(source)
     if path.is_file():
         try:
             # Tensors and these classes only, so that loading a file runs no code.
             with torch.serialization.safe_globals(list(PLAIN)):
                 return torch.load(path, weights_only=True)
-        except Exception as error:  # whatever bytes that are no such file happen to mean to the reader
+        except Exception as error:  # bytes of another kind of file may raise anything
             raise ValueError(
                 f"look: {path} is not a file of PyG data ({type(error).__name__} while reading it). Write one with "
                 "torch.save(data, path); it may hold tensors and PyG's own classes."
             ) from error
     if ":" not in source:
         raise ValueError(f"look: --data {source!r} is neither a file nor of the form package.module:Name.")
-    found = import_object(source, "look")
-    # PyG's data can be called, and gives its tensors then.
-    if isinstance(found, (Data, HeteroData)) or not callable(found):
-        return found
+    data = import_object(source, "look")
+    # PyG's data is callable too.
+    if isinstance(data, (Data, HeteroData)) or not callable(data):
+        return data
     try:
-        signature(found).bind()
+        signature(data).bind()
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"look: --data {source} cannot be called without arguments ({error}). Name data, or a function without "
             "arguments that returns it."
         ) from error
-    return found()
+    return data()
 
 
 def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Module:
@@ -248,7 +250,7 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
 
     if target.startswith(catalogue.ZOO):
         entries = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)], channels, arguments)
-        target = f"{target} is the absence of a module"
+        target = f"{target} builds no module"
         module: Any = entries[0].build() if entries else None
     elif ":" in target:
         module = audit.resolve(target, channels, arguments)
@@ -263,7 +265,7 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
 
 
 def _card(net: nn.Module) -> Card | None:
-    """What the audit says of a network's first memory; None where there is none, which is said elsewhere."""
+    """Return the audit card of a network's first memory; None if there is none, which :func:`look` reports."""
     from mooring import audit
 
     for name, memory in memories(net):
@@ -277,18 +279,18 @@ def _card(net: nn.Module) -> Card | None:
     return None
 
 
-def _newest(folder: Path, asked: Path) -> Path:
-    found = sorted(folder.glob("epoch-*.safetensors"))
-    if not found:
+def _newest(folder: Path, target: Path) -> Path:
+    checkpoints = sorted(folder.glob("epoch-*.safetensors"))
+    if not checkpoints:
         raise RecordError(
-            f"{asked}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
+            f"{target}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
         )
-    return found[-1]
+    return checkpoints[-1]
 
 
 def _named(folder: Path) -> tuple[str, str, int]:
-    """Task, model and seed by the place of a run's folder, ``task/variant/model-seed0``."""
-    model, found, seed = folder.absolute().name.rpartition("-seed")
-    if not found or not seed.isdigit():
-        raise RecordError(f"{folder}: no folder of a run, which is called like runs/two-radius/quick/anchored-seed0.")
+    """Return task, model and seed from the path of a run's folder, ``task/variant/model-seed0``."""
+    model, separator, seed = folder.absolute().name.rpartition("-seed")
+    if not separator or not seed.isdigit():
+        raise RecordError(f"{folder}: not the folder of a run, e.g. runs/two-radius/quick/anchored-seed0.")
     return folder.absolute().parents[1].name, unquote(model.replace("@", ":")), int(seed)

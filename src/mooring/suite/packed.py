@@ -1,15 +1,13 @@
-"""Graphs packed end to end: one array per field, the places of a batch's graphs in it, and many made in parallel."""
+"""Graphs packed end to end, one array per field, and graphs made in parallel."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from mooring.suite.files import write_atomic
+from mooring.suite.files import end_with_parent, write_atomic
 from mooring.suite.records.identity import ABSENT, Identity, digest
 
 Graph = TypeVar("Graph")
@@ -26,7 +24,7 @@ Graph = TypeVar("Graph")
 class Packed(Generic[Graph]):
     """Graphs ``0..len-1`` of one split: each field of a graph is one array, and an attribute of the same name.
 
-    The two arrays named in ``starts`` [graphs + 1] say where the nodes and edges of each graph begin.
+    The two arrays named in ``starts`` [graphs + 1] hold where the nodes and edges of each graph begin.
 
     Args:
         arrays: the arrays by name.
@@ -46,8 +44,8 @@ class Packed(Generic[Graph]):
         arrays = vars(self).get("arrays", {})
         if name not in arrays:
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        found: NDArray[Any] = arrays[name]
-        return found
+        array: NDArray[Any] = arrays[name]
+        return array
 
     @classmethod
     def pack(cls, graphs: Sequence[Graph]) -> Self:
@@ -79,8 +77,8 @@ class Packed(Generic[Graph]):
                 values[field.name] = array[..., edges]
             else:
                 values[field.name] = array[index] if array.ndim > 1 else array[index].item()
-        found: Graph = self.graph_type(**values)
-        return found
+        graph: Graph = self.graph_type(**values)
+        return graph
 
     def sha256(self) -> str:
         """Return the hash of the arrays."""
@@ -102,20 +100,20 @@ class Packed(Generic[Graph]):
     @classmethod
     def load(cls, path: Path, identity: Identity) -> Self:
         """Read :meth:`save` back; RecordError if the identity is another one or the hash is that of other arrays."""
-        # Opened here, because numpy forgets to close a file that turns out to be broken.
+        # Opened here, because numpy does not close a file that turns out to be broken.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names = (*(field.name for field in fields(cls.graph_type)), *cls.starts)
             packed, facts = cls({name: stored[name] for name in names}), json.loads(str(stored["identity"]))
         if not isinstance(facts, dict) or not isinstance(facts.get("config"), dict):
             raise ValueError(f"{path}: its identity is {facts!r:.80}, expected a JSON object with a config.")
-        # Without a hash nothing says that the arrays are what they were.
+        # A file without a hash is not trusted.
         facts |= {"data": facts.get("data") or ABSENT, "code": identity.code}
         replace(identity, data=packed.sha256()).require(facts, path, "It is made again.")
         return packed
 
 
 def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of every element of some graphs, and which of those graphs each belongs to.
+    """Return the positions of all elements of some graphs, and the number of the graph of each.
 
     Args:
         start: where each graph begins, and where the last ends.
@@ -131,11 +129,11 @@ def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray
 
 
 def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, workers: int) -> Iterator[list[Graph]]:
-    """Graphs ``0..num_graphs-1`` in order, chunk by chunk, made in this process or in ``workers`` others.
+    """Yield graphs ``0..num_graphs-1`` in order, chunk by chunk, made in this process or in ``workers`` others.
 
     Args:
         make: makes the graphs of a range; a function that another process can import.
-        num_graphs: how many.
+        num_graphs: number of graphs.
         size: graphs in a chunk, one message between processes.
         workers: processes; 1 stays in this one.
     """
@@ -143,18 +141,7 @@ def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, 
     if workers == 1:
         yield from map(make, ranges)
         return
-    # Spawned, not forked: a fork of a process in which torch runs threads may hang.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
+    # Spawned, not forked: a fork of a process in which torch runs threads may hang. When their parent is killed, the
+    # processes of a pool would wait for work forever.
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=end_with_parent) as pool:
         yield from pool.map(make, ranges)
-
-
-def _end_with_parent() -> None:
-    # When their parent is killed, the processes of a pool wait for work forever.
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

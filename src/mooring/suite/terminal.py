@@ -1,4 +1,4 @@
-"""What the command prints and what it is given: tables, complaints, lists in an option, files that it may write."""
+"""Input and output of the commands: tables, errors, options with lists, files to write."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from mooring.table import Column, Layout, Table
+from mooring.table import Column, FittedText, Table
 
-# A pipe or a log has no width of its own, and long lines are easier to read there than tables in pieces.
+# A pipe or a log has no width; long lines are easier to read there than tables in bands.
 console = Console() if (sys.stdout and sys.stdout.isatty()) or "COLUMNS" in os.environ else Console(width=140)
-# Letters of our own tables, for a terminal that is not UTF-8; other letters are escaped.
+# Replacements of letters of our tables on a terminal that is not UTF-8; other letters are escaped.
 SPELLED = {"─": "-", "–": "-", "±": "+-", "…": "...", "×": "x"}
 
-# Where records go by default.
+# The default folder of records.
 RUNS = Path("runs")
 # Options of several commands.
 DataDir = Annotated[Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")]
@@ -37,20 +37,20 @@ class FittedTable:
     """A table that fits the console it is printed on; brackets in its cells and headings are not markup.
 
     Args:
-        table: what to print.
+        table: the table to print.
     """
 
     def __init__(self, table: Table) -> None:
-        self.layout = Layout(table)
+        self.text = FittedText(table)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self.layout.lines(options.max_width):
-            spans = [(text, STYLES.get(part, "")) for text, part in line]
+        for line in self.text.lines(options.max_width):
+            spans = [(text, STYLES.get(role, "")) for text, role in line]
             yield Text.assemble(*spans, no_wrap=True, overflow="ignore", end="\n")
 
 
 def parse_names(text: str) -> list[str]:
-    """Names between semicolons, or between commas where there are none: the name of a contestant may have a comma.
+    """Split on ';' if present, else on ',' (the name of a contestant may contain commas).
 
     >>> parse_names("slots, bf16;ISAB"), parse_names("large,skewed")
     (['slots, bf16', 'ISAB'], ['large', 'skewed'])
@@ -60,7 +60,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def parse_numbers(text: str, who: str) -> list[int] | None:
-    """Numbers between commas; None for an empty text."""
+    """Return numbers between commas; None for an empty text."""
     try:
         return [int(number) for number in text.split(",")] if text else None
     except ValueError:
@@ -68,13 +68,13 @@ def parse_numbers(text: str, who: str) -> list[int] | None:
 
 
 def use_data(folder: Path | None) -> None:
-    """Let this process and its workers find data there; through the environment, as a record should hold no path."""
+    """Set the data folder of this process and its workers in the environment, so that no record holds a path."""
     if folder is not None:
         os.environ["MOORING_DATA"] = str(folder.absolute())
 
 
 def slug(name: str) -> str:
-    """A file name for a module's name."""
+    """Return a file name for a module's name."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-")
 
 
@@ -83,9 +83,9 @@ def words(*headings: str) -> tuple[Column, ...]:
 
 
 def import_from_here(*targets: str, trust: bool = False) -> None:
-    """Let ``package.module:Name`` be found in the current folder, if there is such a name or a file's is trusted.
+    """Add the current folder to the import path if a target is ``package.module:Name``, or files are trusted.
 
-    Workers are given this process's import path, so that they find it too.
+    Workers get the import path of this process.
     """
     if trust or any(":" in target for target in targets):
         sys.path.insert(0, str(Path.cwd()))
@@ -110,7 +110,7 @@ def require_folder(path: Path, who: str) -> None:
 
 
 def explained(start: Callable[[], object]) -> None:
-    """Run a command. A message meant for the user is printed without a traceback.
+    """Run a command and print errors for the user without a traceback.
 
     The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
     """
@@ -134,7 +134,7 @@ def explained(start: Callable[[], object]) -> None:
 def open_streams() -> None:
     """Make the standard streams usable: a closed one becomes the null device, and any letter can be printed."""
     codecs.register_error("spelled", _spelled)
-    # In this order, so that each has its own number again and no file of ours is taken for it.
+    # In this order, so that each gets its number again and no other file takes it.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -154,7 +154,7 @@ def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
 
 @contextlib.contextmanager
 def working(first: str) -> Iterator[Callable[[str], None]]:
-    """Say at once what takes time, on stderr: a line that changes on a terminal, elsewhere only `first`."""
+    """Print at once on stderr what takes time: a line that changes on a terminal, elsewhere only `first`."""
     errors = Console(stderr=True)
     if errors.is_terminal:
         with errors.status(first) as status:

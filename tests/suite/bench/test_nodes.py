@@ -11,7 +11,7 @@ import torch
 from mooring.nn import SlotVirtualNode
 from mooring.suite.bench import Setting, WrongResult, bench, nodes
 from mooring.suite.bench.nodes import MAPPED, check_stream, forward_stream, memory_map
-from mooring.suite.report import build_report
+from mooring.suite.chapters import build_report
 
 SMALL = Setting(dim=8, slots=3, heads=2)
 

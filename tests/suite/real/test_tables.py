@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.suite.real.tables import choose
+from mooring.suite.chapters import REPORT
+from mooring.suite.real.chosen import choose
 from mooring.suite.records import RunRecord, load, write
-from mooring.suite.report.registry import build, find
+from mooring.suite.report import documents
+
+build = partial(documents.make_table, REPORT)
+find = partial(documents.find, REPORT)
 
 ROOT = Path(__file__).parents[3]
 

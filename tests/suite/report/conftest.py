@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.chapters import build_report
 from mooring.suite.records import Records, load
-from mooring.suite.report import Summary, build_report
+from mooring.suite.report import Summary
 
 SLOTS, EPOCHS = 12, 23
 FINAL = {"mpnn": (0.083, 0.17), "vn": (0.085, 0.168), "cross-attn": (1.0, 0.303), "anchored": (1.0, 1.0)}

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from browser import Visit
+from mooring.suite.chapters import build_report
 from mooring.suite.look import insides
-from mooring.suite.report import Summary, build_report
+from mooring.suite.report import Summary
 from mooring.suite.train import RunRequest, run_one
 from support import ROOT
 

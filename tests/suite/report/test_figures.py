@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,17 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from mooring.suite.chapters import REPORT
 from mooring.suite.motifs.figures import by_count
 from mooring.suite.records import Record, RecordError, Records, load
-from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
+from mooring.suite.report import documents
+from mooring.suite.report.drawing import PALETTE, colours, spread
 from mooring.suite.report.groups import Group, group
-from mooring.suite.report.registry import build, find
+from mooring.suite.report.picture import Picture
 from mooring.suite.two_radius.maps import in_slot_order, matrix
+
+build = partial(documents.make_table, REPORT)
+find = partial(documents.find, REPORT)
 
 
 @pytest.fixture(scope="module")

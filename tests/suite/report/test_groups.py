@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.records import LATER, Record, RecordError, load
+from mooring.suite.records import DEFAULTS_FOR_OLD_RECORDS, Record, RecordError, load
 from mooring.suite.report.groups import group, rank, usual_groups
 from mooring.suite.train import get_experiment
 from mooring.suite.train.config import defaults, leaves
@@ -161,4 +161,4 @@ def test_what_older_records_were_made_with_is_the_default_of_every_config() -> N
     for run in trained:
         preset = get_experiment(run.task).presets[run.preset]
         for name in leaves(type(preset)).keys() - run.mapping("config").keys() - alike:
-            assert LATER[name] == defaults(type(preset))[name], (run.path, name)
+            assert DEFAULTS_FOR_OLD_RECORDS[name] == defaults(type(preset))[name], (run.path, name)

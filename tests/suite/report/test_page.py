@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from mooring.markup import digest, policy
+from mooring.suite.chapters import REPORT, build_report, tables_text, write_figures
 from mooring.suite.records import Records, load
-from mooring.suite.report import RecordError, Summary, build_report, tables_text, write_figures
+from mooring.suite.report import RecordError, Summary, documents
 from mooring.suite.report.page import Inside
-from mooring.suite.report.registry import find
+
+find = partial(documents.find, REPORT)
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 

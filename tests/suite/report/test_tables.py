@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -11,14 +12,17 @@ from typing import Any
 
 import pytest
 
+from mooring.suite.boards import boards
+from mooring.suite.chapters import REPORT
 from mooring.suite.linksets import tables as linksets
 from mooring.suite.motifs import tables as motifs
 from mooring.suite.records import RecordError, Records, load
-from mooring.suite.report.boards import boards
+from mooring.suite.report import documents
 from mooring.suite.report.groups import Estimate, percent, plain, show
-from mooring.suite.report.registry import build
 from mooring.suite.two_radius import tables as two_radius
 from mooring.suite.two_radius.tables import Reference
+
+build = partial(documents.make_table, REPORT)
 
 
 def test_estimates_as_text() -> None:

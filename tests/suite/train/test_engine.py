@@ -302,7 +302,7 @@ def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
 
 def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
     request = toy(epochs=10_000, sleep=0.01)
-    command = [sys.executable, "-m", "mooring.suite.train.worker", request.to_json()]
+    command = [sys.executable, "-m", "mooring.suite.train.engine_local", request.to_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=worker_environment()) as worker:
         while read_progress(resolve(request).folder / PROGRESS_FILE) is None:
             assert worker.poll() is None

@@ -14,7 +14,7 @@ import torch
 from toy_experiment import Toy, ToyConfig, ToyNet
 
 from mooring.suite.files import hold
-from mooring.suite.records import RecordError, RunRecord, problem, read
+from mooring.suite.records import RecordError, RunRecord, commit_problem, read
 from mooring.suite.train import ConfigError, Monitor, Progress, RunRequest, resolve, run_one
 from mooring.suite.train import fit as fitting
 from mooring.suite.train import run as running
@@ -339,7 +339,7 @@ def test_a_run_resumed_with_other_code_names_more_than_one_commit(
             with pytest.raises(InterruptedError):
                 run_one(toy(), InterruptAfter(epochs))
     assert run_one(toy()).git_commit == named
-    assert problem(read(resolve(toy()).record_path)) == ("" if named == COMMIT else f"its commit is '{named}'.")
+    assert commit_problem(read(resolve(toy()).record_path)) == ("" if named == COMMIT else f"its commit is '{named}'.")
 
 
 def test_a_checkpoint_that_names_no_commit_is_resumed_but_not_published(

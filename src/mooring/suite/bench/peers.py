@@ -271,7 +271,7 @@ def get_peer(name: str) -> Peer:
     if name.startswith(ZOO):
         entry = zoo.entry(name.removeprefix(ZOO))
         if entry.name == "none":
-            raise ValueError("bench: 'zoo.none' is the absence of a module and takes no time.")
+            raise ValueError("bench: 'zoo.none' builds no module; nothing to time.")
         scores = _pair_scores if entry.name == DENSE else None
         return Peer(name, lambda setting: _from_zoo(entry, setting), _ragged, scores)
     hint = suggest(name, slugs, f"the peers are {', '.join(slugs)}, and zoo.NAME.")

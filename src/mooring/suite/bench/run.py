@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -76,7 +75,7 @@ def bench(
     Raises:
         WrongResult: the ops differ from the oracle; nothing was timed.
     """
-    sweep = _check_sweep(sweep)
+    _check_sweep(sweep)
     for name, number in (("threads", threads), ("repeats", repeats)):
         if number < 1:
             raise ValueError(f"bench: {name}={number}, expected 1 or more.")
@@ -142,14 +141,10 @@ def table(record: dict[str, Any]) -> Table:
     return Table(record["name"], record["title"], columns, rows, (record["caption"],))
 
 
-def _check_sweep(sweep: str) -> Sweep:
-    if sweep == "none":
-        warnings.warn("bench: the sweep 'none' is now called 'peers'.", FutureWarning, stacklevel=3)
-        return "peers"
+def _check_sweep(sweep: str) -> None:
     if sweep not in TITLES:
         hint = suggest(sweep, TITLES, f"the sweeps are {', '.join(TITLES)}.")
         raise ValueError(f"bench: unknown sweep {sweep!r}; {hint}")
-    return cast(Sweep, sweep)
 
 
 def _text(value: object) -> str:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from mooring.suite.linksets.tables import TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import MUTED, belongs, curve, figure, inked, panel
+from mooring.suite.report.drawing import MUTED, belongs, curve, inked, panel
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import usual_groups
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@figure("calibration", task=TASK)
+
+@figure(
+    "calibration",
+    task=TASK,
+    title="Does confidence mean anything? (preset {preset})",
+    caption="""
+    Pairs are binned by the predicted probability of a link and compared with how many really are links; each line is a
+    seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident model has its large
+    dots at the two ends.
+    """,
+)
 def calibration(records: Records, preset: str) -> list[Figure]:
     """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
     panels = []

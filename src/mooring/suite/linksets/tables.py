@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, group, others, paired_difference, percent, plain, show
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 TASK = "linksets"
@@ -31,8 +31,18 @@ PAPER = "full"
 PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
 
-@table("linksets", task=TASK)
-def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
+@table(
+    "linksets",
+    task=TASK,
+    title="Constrained link sets, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}. Decoded: the likeliest links that still fit, above a threshold of its
+    own that validation graphs chose.
+
+    The paper's data set is not public, so its F1 is shown for orientation only and is not comparable.
+    """,
+)
+def scores(records: Records, preset: str, models: str = "all") -> Body | None:
     """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
     groups = _of("linksets", group(_runs(records, preset)), models)
     if not groups:
@@ -50,24 +60,34 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
         Column("F1", group="paper"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, _gap(groups), groups=groups)
+    return Body(columns, rows, _gap(groups), groups=groups)
 
 
-@table("linksets-tuned", task=TASK)
-def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
+@table(
+    "linksets-tuned",
+    task=TASK,
+    title="Every memory at its own setting, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}; decoded: the likeliest links that still fit, above a threshold of its
+    own that validation graphs chose. Settings: how many were tried at one development seed, on smaller sets and in a
+    shorter training. Search: the validation F1 of the best of them, which was run, and of the worst, which shows how
+    much it matters.
+    """,
+)
+def tuned(records: Records, preset: str, models: str = "all") -> Body | None:
     """Each module at the setting that one search found for it, best first, and how much the setting matters to it."""
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
-    found = [item for item in chosen(records, preset) if item.model in tried]
-    absent = {run.model for run in _runs(records, preset)} - {item.model for item in found}
+    searched = [item for item in chosen(records, preset) if item.model in tried]
+    absent = {run.model for run in _runs(records, preset)} - {item.model for item in searched}
     lost = [name for name in models.split(",") if name in absent]
     if lost:
         raise ValueError(
             f"table 'linksets-tuned': '{lost[0]}' has runs of preset '{preset}', but none at the best setting among "
             f"its runs of preset '{SEARCH}'. Run that setting, or the search where its records are missing."
         )
-    groups = _of("linksets-tuned", found, models)
+    groups = _of("linksets-tuned", searched, models)
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
@@ -94,7 +114,7 @@ def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, others(groups, group(_runs(records, preset))), groups=groups)
+    return Body(columns, rows, others(groups, group(_runs(records, preset))), groups=groups)
 
 
 def chosen(records: Records, preset: str) -> list[Group]:
@@ -107,11 +127,11 @@ def chosen(records: Records, preset: str) -> list[Group]:
     for run in records.runs(TASK, SEARCH):
         if run.model not in best or run.number(*CHOSEN_BY) > best[run.model].number(*CHOSEN_BY):
             best[run.model] = run
-    found: dict[str, Group] = {}
+    settings: dict[str, Group] = {}
     for item in sorted(group(_runs(records, preset)), key=lambda item: (len(item.runs), _validated(item))):
         if item.model not in best or _varied(best[item.model]) == _varied(item.first):
-            found[item.model] = item
-    return list(found.values())
+            settings[item.model] = item
+    return list(settings.values())
 
 
 def _of(who: str, groups: list[Group], models: str) -> list[Group]:
@@ -136,12 +156,20 @@ def _ahead(item: Group, reference: Group | None) -> str:
     """How much higher the test F1 is than the reference's, paired over seeds."""
     if reference is None or item is reference:
         return ABSENT
-    ours, theirs = (one.by_seed("metrics", "final", MAIN[0]) for one in (item, reference))
+    ours, theirs = (side.by_seed("metrics", "final", MAIN[0]) for side in (item, reference))
     return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
 
 
-@table("linksets-ceiling", task=TASK)
-def ceiling(records: Records, preset: str) -> Rows | None:
+@table(
+    "linksets-ceiling",
+    task=TASK,
+    title="Told which rivals there are, preset {preset}",
+    notes="""
+    Scores against the optimal link set{interval}. In the first turn a pair is told how many heavier rivals each of its
+    ends has; in the later ones also how many of them the last turn took.
+    """,
+)
+def ceiling(records: Records, preset: str) -> Body | None:
     """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
     groups = group(_runs(records, preset, told=True), apart=("turns", "exact_ranks"))
     if not groups:
@@ -159,21 +187,26 @@ def ceiling(records: Records, preset: str) -> Rows | None:
         *(Column(*FIELDS[name]) for name in SINGLE),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=groups)
+    return Body(columns, rows, groups=groups)
 
 
-@table("linksets-violations", task=TASK)
-def violations(records: Records, preset: str) -> Rows | None:
+@table(
+    "linksets-violations",
+    task=TASK,
+    title="Violated constraints, preset {preset}",
+    notes="Violation rate in %{interval}; decoded: after the step that makes the set feasible.",
+)
+def violations(records: Records, preset: str) -> Body | None:
     """Share of violated constraints before and after decoding; rules that are never broken are in the notes."""
     runs = _runs(records, preset)
     groups = group(runs)
     start, decoded = "test/violations_", "test/decoded_violations_"
     scores = [run.mapping("metrics", "final") for run in runs]
-    found = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
-    names = [name for name in found if any(final.get(part + name) for final in scores for part in (start, decoded))]
+    rules = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
+    names = [name for name in rules if any(final.get(part + name) for final in scores for part in (start, decoded))]
     if not names:
         return None
-    kept = [name.replace("_", " ") for name in found if name not in names]
+    never = [name.replace("_", " ") for name in rules if name not in names]
     rows = []
     for item in groups:
         before = [_share(item, f"{start}{name}") for name in names]
@@ -185,8 +218,8 @@ def violations(records: Records, preset: str) -> Rows | None:
         *(Column(name, group="as predicted") for name in titles),
         *(Column(name, group="decoded") for name in titles),
     )
-    notes = [f"Never broken, before or after: {', '.join(kept)}."] if kept else []
-    return Rows(columns, rows, notes, groups=groups)
+    notes = [f"Never broken, before or after: {', '.join(never)}."] if never else []
+    return Body(columns, rows, notes, groups=groups)
 
 
 def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:
@@ -204,7 +237,7 @@ def _gap(groups: Sequence[Group]) -> list[str]:
     if anchored is None:
         return []
     ours = anchored.by_seed("metrics", "final", "test/f1")
-    found = []
+    sentences = []
     for item in groups:
         theirs = item.by_seed("metrics", "final", "test/f1")
         if item.model != "cross-attn" or len(ours.keys() & theirs.keys()) < 2:
@@ -212,11 +245,11 @@ def _gap(groups: Sequence[Group]) -> list[str]:
         gap = paired_difference(ours, theirs)
         verdict = "excludes" if gap.excludes_zero() else "includes"
         rival = f"Cross-Attn ({item.variant})" if item.variant else "Cross-Attn"
-        found.append(
+        sentences.append(
             f"Anchored minus {rival}, test F1, paired over {gap.count} seeds: {show(gap, sign=True)}; the interval "
             f"{verdict} zero."
         )
-    return found
+    return sentences
 
 
 def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
@@ -225,8 +258,8 @@ def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
     for name in fields:
         split, _, score = name.partition("/")
         reference = {"test": "greedy/f1", "larger": "greedy/larger_f1"}[split]
-        found = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
-        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if found else ABSENT)
+        solved = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
+        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if solved else ABSENT)
     return ("Greedy solver", *cells, ABSENT, ABSENT)
 
 

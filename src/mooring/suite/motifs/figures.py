@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING
 
 from mooring.suite.motifs.tables import SPLITS, TASK
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import curve, end_labels, figure, inked, log_ticks, panel
+from mooring.suite.report.drawing import curve, end_labels, inked, log_ticks, panel
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import Group, usual_groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DRAWN = ("iid", "counts", "jittered")
 
 
-@figure("motif-error", task=TASK)
+@figure(
+    "motif-error",
+    task=TASK,
+    title="Error against the true count (preset {preset})",
+    caption="""
+    The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. A
+    readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it was
+    trained on; one that measures mass can stay flat.
+    """,
+)
 def error_by_count(records: Records, preset: str) -> list[Figure]:
     """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
+    from matplotlib.ticker import MaxNLocator
+
     panels = []
     for split in DRAWN:
         members = inked(usual_groups(records, TASK, preset), "diagnostics", "error_by_count", split)
@@ -37,7 +51,7 @@ def error_by_count(records: Records, preset: str) -> list[Figure]:
 
 def by_count(group: Group, split: str) -> dict[int, float]:
     """Error at each true count that some seed has seen, the mean over the seeds that have."""
-    found: dict[int, list[float]] = {}
+    by_count: dict[int, list[float]] = {}
     for run in group.runs:
         counts = run.numbers("diagnostics", "error_by_count", split, "count")
         errors = run.numbers("diagnostics", "error_by_count", split, "log_mae", gaps=True)
@@ -46,7 +60,7 @@ def by_count(group: Group, split: str) -> dict[int, float]:
             raise run.error(f"field '{where}' has {len(counts)} counts but {len(errors)} errors.")
         for count, error in zip(counts, errors, strict=True):
             if error is not None:
-                found.setdefault(int(count), []).append(float(error))
-    if not found:
+                by_count.setdefault(int(count), []).append(float(error))
+    if not by_count:
         raise group.first.error(f"field 'diagnostics.error_by_count.{split}' holds no error.")
-    return {count: sum(values) / len(values) for count, values in sorted(found.items())}
+    return {count: sum(values) / len(values) for count, values in sorted(by_count.items())}

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
-from mooring.suite.real.tables import METRICS, TASKS, choose
+from mooring.suite.real.chosen import METRICS, choose
 from mooring.suite.records import Records
-from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, figure, panel
+from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, panel
+from mooring.suite.report.exhibits import figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # An error starts far above where it ends; what is above this many times the least is cut off.
 HIGHEST = 2.0
+CAPTION = """
+    Validation score after each epoch, mean over seeds, of the configuration that the table shows. A line that still
+    moves at its end says that more updates would change the table.
+    """
 
 
-def curves(records: Records, task: str, preset: str) -> list[Figure]:
+@figure("molecules-curves", task="molecules", title="Molecules: learning curves (preset {preset})", caption=CAPTION)
+def molecules(records: Records, preset: str) -> list[Figure]:
+    """Draw the validation score over epochs, one panel per set."""
+    return _curves(records, "molecules", preset)
+
+
+@figure("peptides-curves", task="peptides", title="Peptides: learning curves (preset {preset})", caption=CAPTION)
+def peptides(records: Records, preset: str) -> list[Figure]:
+    """Draw the validation score over epochs, one panel per set."""
+    return _curves(records, "peptides", preset)
+
+
+@figure("nodes-curves", task="nodes", title="Large graphs: learning curves (preset {preset})", caption=CAPTION)
+def nodes(records: Records, preset: str) -> list[Figure]:
+    """Draw the validation score over epochs, one panel per set."""
+    return _curves(records, "nodes", preset)
+
+
+def _curves(records: Records, task: str, preset: str) -> list[Figure]:
     """Validation score over epochs, the mean over seeds; one panel per set. A variant of a memory is dashed."""
-    found = choose(records.runs(task, preset))
-    inks = colours(item.group.model for item in found)
+    chosen = choose(records.runs(task, preset))
+    inks = colours(item.group.model for item in chosen)
     # Where the colours begin again, the lines are dotted.
     again = list(inks)[len(PALETTE) :]
     panels = []
-    for dataset in dict.fromkeys(item.dataset for item in found):
-        items = [item for item in found if item.dataset == dataset]
+    for dataset in dict.fromkeys(item.dataset for item in chosen):
+        items = [item for item in chosen if item.dataset == dataset]
         name, scale, rises = METRICS[items[0].metric]
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
         labels, least = [], float("inf")
@@ -38,13 +64,3 @@ def curves(records: Records, task: str, preset: str) -> list[Figure]:
         end_labels(axes, labels)
         panels.append(drawn)
     return panels
-
-
-def _register(task: str) -> None:
-    @figure(f"{task}-curves", task=task)
-    def draw(records: Records, preset: str) -> list[Figure]:
-        return curves(records, task, preset)
-
-
-for _task in TASKS:
-    _register(_task)

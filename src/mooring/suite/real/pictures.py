@@ -21,7 +21,7 @@ from mooring.suite.look import trained
 from mooring.suite.real.data import GraphSet, collate
 from mooring.suite.real.depiction import positions, symbols
 from mooring.suite.real.molecules import GraphExperiment
-from mooring.suite.report.drawing import HEAT, INK, MUTED, PALETTE, RC, SMALL
+from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
 
 # Atoms that share a slot's mass with many others are drawn no smaller than this.
 SMALLEST, LARGEST = 25.0, 150.0
@@ -191,7 +191,7 @@ def _molecule(
 def _counts(axes: Any, counts: dict[str, NDArray[np.float64]], slots: int) -> None:
     """What each slot counts: squared correlations of its log-mass."""
     values = np.stack(list(counts.values())) ** 2
-    axes.imshow(values, cmap=HEAT, vmin=0, vmax=1, aspect="auto")
+    axes.imshow(values, cmap=heat(), vmin=0, vmax=1, aspect="auto")
     axes.set_yticks(range(len(counts)), list(counts))
     axes.set_xticks(range(slots))
     axes.set_xlabel("slot")

@@ -1,36 +1,43 @@
-"""Records: what every training, check and measurement writes, and what all tables and figures are made from."""
+"""Records: the results of trainings, checks and measurements, from which all tables and figures are made."""
 
 from typing import TYPE_CHECKING
 
 from mooring.named import late
-from mooring.suite.records.identity import Identity
-from mooring.suite.records.reader import LATER, USUALLY, Records, changed_fields, load, read, trained_on
+from mooring.suite.records.identity import (
+    DEFAULT_HARDWARE,
+    DEFAULTS_FOR_OLD_RECORDS,
+    Identity,
+    changed_fields,
+    hardware_of,
+)
+from mooring.suite.records.reader import Records, load, read
 from mooring.suite.records.record import COMMANDS, KINDS, SCHEMA, Record, RecordError, printable
 from mooring.suite.records.run import RunRecord, git_commit, record_path, unknown_commits, versions, write
 
 if TYPE_CHECKING:
-    from mooring.suite.records.publishing import problem, publish, unpack
+    from mooring.suite.records.publishing import commit_problem, publish, refusals, unpack
 
 __all__ = [
     "COMMANDS",
+    "DEFAULTS_FOR_OLD_RECORDS",
+    "DEFAULT_HARDWARE",
     "KINDS",
-    "LATER",
     "SCHEMA",
-    "USUALLY",
     "Identity",
     "Record",
     "RecordError",
     "Records",
     "RunRecord",
     "changed_fields",
+    "commit_problem",
     "git_commit",
+    "hardware_of",
     "load",
     "printable",
-    "problem",
     "publish",
     "read",
     "record_path",
-    "trained_on",
+    "refusals",
     "unknown_commits",
     "unpack",
     "versions",
@@ -38,4 +45,4 @@ __all__ = [
 ]
 
 # Imported on first use: a run publishes nothing.
-__getattr__ = late(__name__, dict.fromkeys(("problem", "publish", "unpack"), "publishing"))
+__getattr__ = late(__name__, dict.fromkeys(("commit_problem", "publish", "refusals", "unpack"), "publishing"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from mooring.suite.records.publishing import publish, unpack
@@ -16,13 +15,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("command", choices=("publish", "unpack"))
     parser.add_argument("source", type=Path, help="the folder to read; for unpack also one board of it")
     parser.add_argument("target", type=Path, help="the folder to write")
-    given = parser.parse_args(arguments)
-    explained(partial(_run, given.command, given.source, given.target))
-
-
-def _run(command: str, source: Path, target: Path) -> None:
-    for path in (publish if command == "publish" else unpack)(source, target):
-        print(path)
+    options = parser.parse_args(arguments)
+    command = publish if options.command == "publish" else unpack
+    explained(lambda: [print(path) for path in command(options.source, options.target)])
 
 
 if __name__ == "__main__":

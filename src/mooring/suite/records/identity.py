@@ -1,4 +1,4 @@
-"""The identity of a run: what must agree for a record, a checkpoint or a cache to belong to it."""
+"""The identity of a run, which the record, the checkpoints and the caches of the run share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.suite.records.record import RecordError
+from mooring.suite.records.record import Record, RecordError
 
 ABSENT = "<absent>"
 # As much of a hash as a message shows.
 SHOWN = 16
+# The hardware that most runs are trained on; a run's own is recorded beside its configuration.
+DEFAULT_HARDWARE: Mapping[str, Any] = {"devices": 1, "accelerator": "cpu"}
+# Defaults of options that older records lack.
+DEFAULTS_FOR_OLD_RECORDS: Mapping[str, Any] = {
+    "addressed": True,
+    "anchor_init": 0.0,
+    "carry": False,
+    "competition": False,
+    "content_dropout": 0.0,
+    "dropout": 0.0,
+    "equal_parameters": True,
+    "exact_ranks": False,
+    "turns": 1,
+    "hidden_channels": None,
+    "integrate": "film",
+    "mass_map": "mlp",
+    "split": True,
+    "update_channels": None,
+    "update_norm": "layer",
+}
 
 
 @dataclass(frozen=True)
@@ -43,18 +63,18 @@ class Identity:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a file stores of it."""
+        """Return the fields that a file stores."""
         return {name: value for name, value in vars(self).items() if name != "defaults"}
 
     def require(self, facts: Mapping[str, Any], path: Path, remedy: str) -> None:
-        """Refuse a file that belongs to another run, by the first field that differs.
+        """Raise RecordError with the first field that differs if a file belongs to another run.
 
-        A hash that either of the two does not know is not compared: older records have none.
+        A hash that either of the two lacks is not compared: older records have none.
 
         Args:
             facts: :meth:`facts` of the file.
             path: the file, for the message.
-            remedy: what to do, for the message.
+            remedy: the advice at the end of the message.
         """
         difference = self._difference(facts)
         if difference:
@@ -77,6 +97,35 @@ class Identity:
             now = _shown(self.code.get(name))
             return f"made with {name} of hash {_shown(code.get(name))}, but now its hash is {now}"
         return ""
+
+
+def hardware_of(record: Record) -> dict[str, Any]:
+    """Return the number and kind of the devices that trained a run: k devices take batches k times as large."""
+    values = {name: record.find(name) for name in DEFAULT_HARDWARE}
+    return {name: DEFAULT_HARDWARE[name] if value is None else value for name, value in values.items()}
+
+
+def changed_fields(record: Record) -> frozenset[str]:
+    """Return the config fields in which a run differs from its preset.
+
+    Records from before the field ``changed`` have them in the name of their folder, as in ``full,epochs=8``.
+    """
+    if record.find("changed") is not None:
+        return frozenset(record.mapping("changed"))
+    preset, *changes = record.origin.parent.name.split(",")
+    return frozenset(change.partition("=")[0] for change in changes) if preset == record.preset else frozenset()
+
+
+def record_key(record: Record) -> tuple[Any, ...]:
+    """Return a key that two records of the same run, module or measurement share."""
+    if record.kind == "run":
+        # One of two records of a run may be from before an option existed.
+        config = {**DEFAULTS_FOR_OLD_RECORDS, **record.mapping("config"), **hardware_of(record)}
+        named = (record.task, record.preset, record.model, record.seed)
+        return ("run", *named, json.dumps(config, sort_keys=True))
+    if record.kind == "audit":
+        return ("audit", record.name("module"))
+    return (record.kind, record.find("name") or record.origin.stem)
 
 
 def differing_field(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
@@ -111,13 +160,14 @@ def code_hashes(modules: Iterable[str]) -> dict[str, str]:
         if file is None:
             continue
         root = file.parents[module.count(".") + (file.name == "__init__.py")]
-        files = {file} if _installed(root) else _with_imports(file, root)
+        installed = any(root.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
+        files = {file} if installed else _with_imports(file, root)
         hashes |= {path.relative_to(root).as_posix(): digest([path.read_bytes()]) for path in files}
     return dict(sorted(hashes.items()))
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module; None for a name that is no module's, and in a notebook."""
+    """Return the file of a module; None if there is no such module, and in a notebook."""
     origin = None
     if module in sys.modules:
         origin = getattr(sys.modules[module], "__file__", None)
@@ -125,10 +175,6 @@ def _source(module: str) -> Path | None:
         with contextlib.suppress(ImportError, ValueError):
             origin = getattr(importlib.util.find_spec(module), "origin", None)
     return Path(origin).absolute() if origin and Path(origin).is_file() else None
-
-
-def _installed(root: Path) -> bool:
-    return any(root.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
 
 
 def _with_imports(file: Path, root: Path) -> set[Path]:
@@ -143,7 +189,7 @@ def _with_imports(file: Path, root: Path) -> set[Path]:
 
 
 def _imports(file: Path, root: Path) -> Iterator[Path]:
-    """The files below the root that a file imports, by what is written there."""
+    """Yield the files below the root that the import statements of a file name."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):  # a compiled module has no such text

@@ -1,7 +1,7 @@
 """Published records: one line of JSON each in `BOARD.jsonl`, curves and diagnostics in `BOARD.curves.jsonl.xz`.
 
 The first line is of the board. It has the hash of the file of curves, the fields that most lines share, which those
-lines leave out, and the order of all fields, in which a table names the changed ones. Every other line is a record and
+lines leave out, and the order of all fields, in which tables list the changed ones. Every other line is a record and
 names the `file` that the run wrote. So does each line of the curves, where the rows of all epochs are stored by column.
 Nothing is rounded: what was packed is read back field for field.
 """
@@ -11,19 +11,29 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mooring.suite.records.identity import digest
-from mooring.suite.records.record import SCHEMA, RecordError
+from mooring.suite.records.reader import (
+    LARGEST_FILE,
+    check_content,
+    check_schema,
+    make_record,
+    parse_json,
+    read_text,
+)
+from mooring.suite.records.record import LINES, SCHEMA, Record, RecordError
 
-SUFFIX, CURVES, BOARD = ".jsonl", ".curves.jsonl.xz", "board"
-# What a reader looks for in the line itself.
+CURVES, BOARD = ".curves.jsonl.xz", "board"
+LARGEST_BOARD = 16 * LARGEST_FILE
+# Fields that a line always has itself.
 NEVER_SHARED = ("file", "model", "preset", "seed", "metrics")
+_RESTORE = "Restore the line from git, or delete it and publish the record again."
 
-
+# Reads the curves and diagnostics of a record, given its `file` and the place of its line, for messages.
 Curves = Callable[[str, Path], Mapping[str, Any]]
 
 
@@ -54,17 +64,57 @@ def pack(records: Mapping[str, Mapping[str, Any]]) -> tuple[bytes, bytes]:
     return "".join(map(_json, [board, *(without(line, shared) for line in lines)])).encode(), packed
 
 
-def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
-    """Return what reads a record's curves and diagnostics, given its `file` and where its line is, for messages.
+def read_lines(path: Path) -> Iterator[Record | RecordError]:
+    """Yield the records of a file of lines, or a RecordError in place of each that is not usable."""
+    shared: Mapping[str, Any] = {}
+    order: list[str] = []
+    curves: Curves | None = None
+    texts = read_text(path, LARGEST_BOARD).split("\n")
+    first = Path(f"{path}:1")
+    board = parse_json(texts[0], first, _RESTORE)
+    if isinstance(board, dict) and board.get("kind") == BOARD:
+        check_schema(board, first)
+        header = Record(first, BOARD, board, _RESTORE)
+        shared, order = header.mapping("shared"), list(map(str, header.items("order")))
+        curves = reader_of_curves(board, path)
+        texts[0] = ""
+    for number, text in enumerate(texts, start=1):
+        place = Path(f"{path}:{number}")
+        try:
+            if text:
+                data = parse_json(text, place, _RESTORE)
+                whole = ordered(merged(shared, data), order) if isinstance(data, dict) else data
+                yield _read_line(whole, place, curves)
+        except RecordError as error:
+            yield error
 
-    None where the lines are whole. The file of curves is decompressed when the first of them is read; RecordError if it
-    is not that of these lines.
+
+def _read_line(data: Any, place: Path, curves: Curves | None) -> Record:
+    if not isinstance(data, dict) or "file" not in data:
+        return make_record(place, data)
+    file = data.pop("file")
+    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+        raise RecordError(f"{place}: field 'file' is {file!r:.80}, expected a path below the folder. {_RESTORE}", place)
+
+    def bulk() -> Mapping[str, Any]:
+        assert curves is not None
+        content = curves(file, place)
+        check_content(content, place, _RESTORE)
+        return content
+
+    return make_record(place, data, file=place.parent / file, bulk=bulk if curves else None)
+
+
+def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
+    """Return the reader of a board's curves and diagnostics; None if its lines are whole.
+
+    The file of curves is decompressed when the first of them is read; RecordError if it belongs to other lines.
 
     Args:
         board: the first line.
         path: the file of the lines.
     """
-    source = path.with_name(path.name.removesuffix(SUFFIX) + CURVES)
+    source = path.with_name(path.name.removesuffix(LINES) + CURVES)
     if board.get("curves") is None:
         return None
     try:
@@ -112,19 +162,19 @@ def common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of the fields, those of an object after its own; metrics have an order of their own.
+    """Return the names of all fields, depth first, without the names inside metrics.
 
     >>> names({"seed": 0, "config": {"slots": 8}, "metrics": {"best": {}}})
     ['seed', 'config', 'slots', 'metrics']
     """
-    found = []
+    every = []
     for name, value in record.items():
-        found += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
-    return found
+        every += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
+    return every
 
 
 def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-    """Return the fields in the order of their names, and so those of its objects.
+    """Return the fields of a record and of its objects in the given order of names.
 
     >>> ordered({"config": {"rate": 1, "slots": 2}, "seed": 3}, ["seed", "config", "slots", "rate"])
     {'seed': 3, 'config': {'slots': 2, 'rate': 1}}
@@ -141,7 +191,7 @@ def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
 
 
 def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that are not the shared ones; :func:`merged` puts them back."""
+    """Return a record without the fields that equal the shared ones; :func:`merged` puts them back."""
     left: dict[str, Any] = {}
     for name, value in record.items():
         if name not in shared:
@@ -154,20 +204,20 @@ def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, A
 
 
 def merged(shared: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with the shared fields that it leaves out.
+    """Return a record with the shared fields that its line lacks.
 
     >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
     {'a': 1, 'b': {'c': 2, 'd': 3}}
     """
-    found = {**shared, **record}
+    whole = {**shared, **record}
     for name in shared.keys() & record.keys():
         if isinstance(shared[name], Mapping) and isinstance(record[name], Mapping):
-            found[name] = merged(shared[name], record[name])
-    return found
+            whole[name] = merged(shared[name], record[name])
+    return whole
 
 
 def by_column(rows: list[Mapping[str, Any]]) -> Any:
-    """Return rows that have the same fields as one list per field; others as they are.
+    """Return rows with equal fields as one list per field; other rows are returned unchanged.
 
     >>> by_column([{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 1.0}])
     {'epoch': [0, 1], 'loss': [2.0, 1.0]}
@@ -179,7 +229,7 @@ def by_column(rows: list[Mapping[str, Any]]) -> Any:
 
 
 def by_row(columns: Any) -> Any:
-    """Return what :func:`by_column` was given."""
+    """Invert :func:`by_column`."""
     if not isinstance(columns, Mapping):
         return columns
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

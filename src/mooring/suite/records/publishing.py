@@ -1,29 +1,66 @@
-"""From runs/ to results/ and back: records as they are published, and as the commands write and resume them."""
+"""Publishing: records go from runs/ to results/, and back to be resumed.
+
+A record names the commit it was made at. One made with changes that were never committed, or that names no commit or
+one that the clone does not have, cannot be made again and is not published. Neither is a run that differs from its
+preset in a field that it does not name as changed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from mooring.suite.files import write_atomic
-from mooring.suite.records.lines import CURVES, SUFFIX, pack
-from mooring.suite.records.reader import identity_of, load
-from mooring.suite.records.record import Record, RecordError
+from mooring.suite.records.identity import changed_fields, record_key
+from mooring.suite.records.lines import CURVES, pack
+from mooring.suite.records.reader import load
+from mooring.suite.records.record import LINES, Record, RecordError, printable
 from mooring.suite.records.run import to_text, unknown_commits
 
-# The other kinds have few records, and stay files.
+# Records of other kinds are few and stay files.
 PACKED = ("run", "audit")
 
 
-def problem(record: Record) -> str:
-    """Why the code that made a record cannot be checked out; nothing if it can.
+def refusals(results: Path, presets: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> list[str]:
+    """Return one line for each record under the folder that must not be published.
 
-    >>> problem(Record(Path("a.json"), "run", {"git_commit": "0123456789abcdef"}))
+    Args:
+        results: folder of the records.
+        presets: configuration of each task and preset; a run that differs from it without naming the field is refused.
+    """
+    records = load([results], skip=True)
+    problems = commit_problems(records, results)
+    refused = [f"{path}: {why} Make it again from a clean commit." for path, why in problems.items()]
+    for run in records.kind("run"):
+        preset, config = (presets or {}).get((run.task, run.preset), {}), run.mapping("config")
+        hidden = [name for name in preset.keys() & config.keys() - changed_fields(run) if config[name] != preset[name]]
+        refused += [
+            f"{run.path}: {name} is {config[name]!r} where preset '{run.preset}' has {preset[name]!r}, and the record "
+            "does not name it as changed. Run it again."
+            for name in sorted(hidden)[:1]
+        ]
+    return [*records.notes, *map(printable, refused)]
+
+
+def commit_problems(records: Iterable[Record], folder: Path) -> dict[Path, str]:
+    """Return why the code of each unclean record cannot be checked out in the clone of a folder, by path."""
+    problems = {record.path: commit_problem(record) for record in records}
+    clean = {record.path: record.name("git_commit") for record in records if not problems[record.path]}
+    gone = unknown_commits(folder, set(clean.values()))
+    problems |= {path: f"this clone has no commit {commit[:10]}." for path, commit in clean.items() if commit in gone}
+    return {path: why for path, why in problems.items() if why}
+
+
+def commit_problem(record: Record) -> str:
+    """Return why the code that made a record cannot be checked out; an empty text if it can.
+
+    >>> commit_problem(Record(Path("a.json"), "run", {"git_commit": "0123456789abcdef"}))
     ''
-    >>> problem(Record(Path("a.json"), "run", {"git_commit": "0123456789abcdef-dirty"}))
+    >>> commit_problem(Record(Path("a.json"), "run", {"git_commit": "0123456789abcdef-dirty"}))
     'made at commit 0123456789 with changes that were never committed.'
-    >>> problem(Record(Path("a.json"), "run", {"git_commit": "0123456, then 789abcd"}))
+    >>> commit_problem(Record(Path("a.json"), "run", {"git_commit": "0123456, then 789abcd"}))
     "its commit is '0123456, then 789abcd'."
     """
     commit = record.find("git_commit")
@@ -50,8 +87,8 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
         files: the records below ``runs`` to publish; all of them by default.
 
     Raises:
-        RecordError: where a record is not usable, repeats another or names no clean commit of this clone; then nothing
-            is written.
+        RecordError: if a record is not usable, repeats another or names no clean commit of this clone; then nothing is
+            written.
     """
     records = load([runs] if files is None else files)
     if records.notes:
@@ -69,15 +106,15 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
         _write_board(results / name, added)
     for path, record in copies.items():
         write_atomic(path, to_text(record.content))
-    return [*copies, *(results / f"{name}{SUFFIX}" for name in boards)]
+    return [*copies, *(results / f"{name}{LINES}" for name in boards)]
 
 
 def unpack(source: Path, runs: Path) -> list[Path]:
-    """Write published records as files again, where ``mooring run --out RUNS`` looks for finished runs.
+    """Write published records as files again, so that ``mooring run --out RUNS`` finds the finished runs.
 
     Args:
         source: the folder of published records, or one board.
-        runs: the folder to write to; a file that is there is left alone.
+        runs: the folder to write to; an existing file is left alone.
     """
     root = source if source.is_dir() else source.parent
     missing = {
@@ -98,23 +135,18 @@ def _board(record: Record, file: Path) -> str:
 
 
 def _require_clean(records: Iterable[Record], results: Path) -> None:
-    refused = [f"{record.path}: {why}" for record in records if (why := problem(record))]
-    commits = {record.path: record.find("git_commit") for record in records}
-    gone = unknown_commits(results, set(commits.values())) if not refused else set()
-    refused += [
-        f"{path}: this clone has no commit {commit[:10]}." for path, commit in commits.items() if commit in gone
-    ]
+    refused = [f"{path}: {why}" for path, why in commit_problems(records, results).items()]
     if refused:
         more = f" And {len(refused) - 3} more." if len(refused) > 3 else ""
         raise RecordError(f"{' '.join(refused[:3])}{more} Nothing was published. Make them again from a clean commit.")
 
 
 def _write_board(base: Path, added: dict[str, Record]) -> None:
-    path, curves = (base.with_name(base.name + suffix) for suffix in (SUFFIX, CURVES))
-    again = {identity_of(record) for record in added.values()}
+    path, curves = (base.with_name(base.name + suffix) for suffix in (LINES, CURVES))
+    again = {record_key(record) for record in added.values()}
     records = {}
     for record in load([path]) if path.exists() else ():
-        if identity_of(record) not in again:
+        if record_key(record) not in again:
             records[record.origin.relative_to(base.parent).as_posix()] = record.content
     lines, packed = pack(records | {file: record.content for file, record in added.items()})
     # The lines name the curves by their hash, so that one file without the other is noticed.

@@ -1,8 +1,7 @@
-"""Record files, read without trust.
+"""Read and validate record files.
 
 A record is one JSON file, or one line of a `.jsonl` file, with a `schema` and a `kind`. Records come from other
-machines and from runs that were killed, so nothing about a file is taken for granted: it may be a folder, a pipe, half
-a record or none at all.
+machines and from killed runs, so a file may be a folder, a pipe, half a record or something else entirely.
 """
 
 from __future__ import annotations
@@ -11,50 +10,29 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from mooring.suite.records.lines import BOARD, SUFFIX, Curves, merged, ordered, reader_of_curves
-from mooring.suite.records.record import KINDS, SCHEMA, Record, RecordError, printable
+from mooring.suite.records.identity import record_key
+from mooring.suite.records.record import KINDS, LINES, SCHEMA, Record, RecordError, printable
 
 # The largest record published so far is 0.3 MB.
 LARGEST_FILE = 16 * 2**20
-LARGEST_BOARD = 16 * LARGEST_FILE
 LONGEST_TEXT = 100_000
 DEEPEST = 32
 LARGEST_WHOLE = 2**63
-MOST_DIGITS = 1000
-# What a run is trained on, beside its configuration, and what most are trained on.
-USUALLY: Mapping[str, Any] = {"devices": 1, "accelerator": "cpu"}
-# Options that came after the first records, and what a record that lacks one was made with.
-LATER: Mapping[str, Any] = {
-    "addressed": True,
-    "anchor_init": 0.0,
-    "carry": False,
-    "competition": False,
-    "content_dropout": 0.0,
-    "dropout": 0.0,
-    "equal_parameters": True,
-    "exact_ranks": False,
-    "turns": 1,
-    "hidden_channels": None,
-    "integrate": "film",
-    "mass_map": "mlp",
-    "split": True,
-    "update_channels": None,
-    "update_norm": "layer",
-}
+# The most complete first; presets with other names come after them.
+PRESETS = ("paper", "full", "quick")
 _AGAIN = "Delete the file and run its command again."
-_RESTORE = "Restore the line from git, or delete it and publish the record again."
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Records(Sequence[Record]):
-    """All records of a report in a fixed order, and what was left out of it and why."""
+    """The records of a report in a fixed order, and notes on the files that were left out."""
 
     every: tuple[Record, ...]
     notes: tuple[str, ...] = ()
@@ -69,109 +47,166 @@ class Records(Sequence[Record]):
         return iter(self.every)
 
     def without(self, record: Record) -> Records:
-        """All but one."""
+        """Return all records but one."""
         return Records(tuple(other for other in self.every if other is not record), self.notes)
 
     def kind(self, kind: str) -> list[Record]:
         return [record for record in self.every if record.kind == kind]
 
     def runs(self, task: str, preset: str | None = None) -> list[Record]:
-        """The runs of a task, of one preset if it is given."""
-        wanted: Callable[[Record], bool] = lambda run: run.task == task and preset in (None, run.preset)  # noqa: E731
-        return [run for run in self.kind("run") if wanted(run)]
+        """Return the runs of a task, of one preset if it is given."""
+        return [run for run in self.kind("run") if run.task == task and preset in (None, run.preset)]
 
     def presets(self, task: str) -> list[str]:
-        """The presets a task was run with, the fullest first."""
-        rank = {"paper": 0, "full": 1, "quick": 2}
-        return sorted({run.preset for run in self.runs(task)}, key=lambda name: (rank.get(name, 3), name))
+        """Return the presets that a task was run with, the most complete first."""
+        rank = {name: place for place, name in enumerate(PRESETS)}
+        return sorted({run.preset for run in self.runs(task)}, key=lambda name: (rank.get(name, len(rank)), name))
 
 
 def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
-    """Every record under the given folders (or the given files), working folders of runs left out.
+    """Read every record under the given folders, or the given files, without the working folders of runs.
 
-    Where two sources hold the same run, the earlier source is used and the other is named in `notes`.
+    If two sources hold the same run, the earlier source is used and the other is named in `notes`.
 
     Args:
         sources: folders and files.
-        skip: leave out a file that is not a usable record and say so in `notes`, instead of raising RecordError.
+        skip: leave out a file that is not a usable record and note it, instead of raising RecordError.
     """
-    kept: dict[tuple[Any, ...], Record] = {}
+    records: dict[tuple[Any, ...], Record] = {}
     notes: list[str] = []
     for source in sources:
         if not source.exists():
             raise RecordError(f"report: no file or folder '{source}'. Give a folder of records, e.g. results/.")
-        here: dict[tuple[Any, ...], Record] = {}
-        for path, problem in _record_files(source) if source.is_dir() else [(source, "")]:
-            for found in _records_of(path, problem):
-                usable = _unrepeated(found, here) if isinstance(found, Record) else found
+        of_source: dict[tuple[Any, ...], Record] = {}
+        for path, fault in _record_files(source) if source.is_dir() else [(source, "")]:
+            for record in _records_of(path, fault):
+                usable = _unrepeated(record, of_source) if isinstance(record, Record) else record
                 if isinstance(usable, Record):
-                    here[identity_of(usable)] = usable
+                    of_source[record_key(usable)] = usable
                 elif skip:
                     notes.append(f"Left out: {usable}")
                 else:
                     raise usable
-        for key, record in here.items():
-            if key in kept and kept[key].path.resolve() != record.path.resolve():
-                notes.append(printable(f"{record.path} repeats {kept[key].path} and was left out."))
-            kept.setdefault(key, record)
-    return Records(tuple(sorted(kept.values(), key=_order)), tuple(notes))
+        for key, record in of_source.items():
+            if key in records and records[key].path.resolve() != record.path.resolve():
+                notes.append(printable(f"{record.path} repeats {records[key].path} and was left out."))
+            records.setdefault(key, record)
+    return Records(tuple(sorted(records.values(), key=_order)), tuple(notes))
 
 
-def _records_of(path: Path, problem: str = "") -> Iterator[Record | RecordError]:
-    """The records of a file, and in place of each that is not usable what is wrong with it."""
+def read(path: Path, remedy: str = "") -> Record:
+    """Read one record file and check its schema, its kind and the fields that every record of the kind has.
+
+    Args:
+        path: the file.
+        remedy: the advice at the end of an error message; by default the command that writes such records.
+    """
+    return make_record(path, parse_json(read_text(path), path), remedy)
+
+
+def make_record(path: Path, data: Any, remedy: str = "", **options: Any) -> Record:
+    """Check the JSON value of a record and return the record; RecordError if it is not one."""
+    if not isinstance(data, dict):
+        raise RecordError(
+            f"{path}: holds a JSON {type(data).__name__}, expected an object. Move it out of the folder.", path
+        )
+    if missing := [name for name in ("schema", "kind") if name not in data]:
+        raise RecordError(
+            f"{path}: field '{missing[0]}' is missing, so this is not a record. Move it out of the folder.", path
+        )
+    check_schema(data, path)
+    if data["kind"] not in KINDS:
+        raise RecordError(f"{path}: kind {data['kind']!r:.80}, expected one of {', '.join(KINDS)}.", path)
+    record = Record(path, data["kind"], data, remedy, **options)
+    _check(record)
+    return record
+
+
+def check_schema(data: Mapping[str, Any], path: Path) -> None:
+    """Raise RecordError for another version of the schema."""
+    # True equals 1 in Python, but is not a version.
+    if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
+        raise RecordError(
+            f"{path}: schema {data.get('schema')!r:.80}, but this version reads {SCHEMA}. Write the record again.", path
+        )
+
+
+def parse_json(text: str, path: Path, remedy: str = _AGAIN) -> Any:
+    """Return the JSON value of a text; RecordError if it is not JSON, repeats a field, or could not be shown."""
     try:
-        if problem:
-            raise RecordError(f"{path}: cannot be read ({problem}).", path)
-        if path.suffix == SUFFIX:
-            yield from _lines(path)
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
+    except RecursionError as error:
+        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {remedy}", path) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not valid JSON ({error}). {remedy}", path) from error
+    check_content(value, path, remedy)
+    return value
+
+
+def read_text(path: Path, largest: int | None = None) -> str:
+    """Return the content of a regular file of at most `largest` bytes, by default of a record's size."""
+    largest = largest or LARGEST_FILE
+    try:
+        status = path.stat()
+        # Opening a pipe would wait for its writer.
+        if not stat.S_ISREG(status.st_mode):
+            raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
+        if status.st_size > largest:
+            raise RecordError(
+                f"{path}: {status.st_size / 2**20:.0f} MB, a record may have at most {largest // 2**20} MB. "
+                "Move it out of the folder.",
+                path,
+            )
+        with path.open("rb") as file:
+            return file.read().decode("utf-8")
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: not valid JSON ({error}). {_AGAIN}", path) from error
+
+
+def check_content(value: Any, path: Path, remedy: str) -> None:
+    """Raise RecordError for a value with characters that cannot be shown, endless texts or endless nesting."""
+    waiting = [(value, "", 1)]
+    while waiting:
+        item, name, depth = waiting.pop()
+        field = f"field '{name[:200]}'" if name else "the record"
+        fault = ""
+        if depth > DEEPEST:
+            fault = f"nested too deeply, at most {DEEPEST} levels are read"
+        elif isinstance(item, dict):
+            if unfit := [key for key in item if _UNFIT.search(key)]:
+                fault = f"{field} has a field named {unfit[0][:80]!r}, with characters that cannot be shown"
+            waiting += ((inner, f"{name}.{key}".lstrip("."), depth + 1) for key, inner in item.items())
+        elif isinstance(item, list):
+            waiting += ((inner, name, depth + 1) for inner in item)
+        elif isinstance(item, str):
+            if len(item) > LONGEST_TEXT:
+                fault = f"{field} is a text of {len(item):,} characters, at most {LONGEST_TEXT:,} are read"
+            elif _UNFIT.search(item):
+                fault = f"{field} is {item[:80]!r}, with characters that cannot be shown"
+        if fault:
+            raise RecordError(f"{path}: {fault}. {remedy}", path)
+
+
+def _records_of(path: Path, fault: str = "") -> Iterator[Record | RecordError]:
+    """Yield the records of a file, or a RecordError in place of each that is not usable."""
+    try:
+        if fault:
+            raise RecordError(f"{path}: cannot be read ({fault}).", path)
+        if path.suffix == LINES:
+            # Imported on first use: the records of a run that was just trained are files.
+            from mooring.suite.records.lines import read_lines
+
+            yield from read_lines(path)
         else:
             yield read(path)
     except RecordError as error:
         yield error
 
 
-def _lines(path: Path) -> Iterator[Record | RecordError]:
-    shared: Mapping[str, Any] = {}
-    order: list[str] = []
-    curves: Curves | None = None
-    texts = _text(path, LARGEST_BOARD).split("\n")
-    first = Path(f"{path}:1")
-    board = _value(texts[0], first, _RESTORE)
-    if isinstance(board, dict) and board.get("kind") == BOARD:
-        _check_schema(board, first)
-        header = Record(first, BOARD, board, _RESTORE)
-        shared, order = header.mapping("shared"), list(map(str, header.items("order")))
-        curves = reader_of_curves(board, path)
-        texts[0] = ""
-    for number, text in enumerate(texts, start=1):
-        where = Path(f"{path}:{number}")
-        try:
-            if text:
-                data = _value(text, where, _RESTORE)
-                yield _line(ordered(merged(shared, data), order) if isinstance(data, dict) else data, where, curves)
-        except RecordError as error:
-            yield error
-
-
-def _line(data: Any, where: Path, curves: Curves | None) -> Record:
-    if not isinstance(data, dict) or "file" not in data:
-        return _record(where, data)
-    file = data.pop("file")
-    if not isinstance(file, str) or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
-        raise RecordError(f"{where}: field 'file' is {file!r:.80}, expected a path below the folder. {_RESTORE}", where)
-
-    def bulk() -> Mapping[str, Any]:
-        assert curves is not None
-        content = curves(file, where)
-        if problem := _problem(content):
-            raise RecordError(f"{where}: {problem}. {_RESTORE}", where)
-        return content
-
-    return _record(where, data, file=where.parent / file, bulk=bulk if curves else None)
-
-
-def _unrepeated(record: Record, here: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
-    same = here.get(identity_of(record))
+def _unrepeated(record: Record, others: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
+    same = others.get(record_key(record))
     if same is None:
         return record
     return RecordError(
@@ -180,52 +215,17 @@ def _unrepeated(record: Record, here: Mapping[tuple[Any, ...], Record]) -> Recor
     )
 
 
-def read(path: Path, remedy: str = "") -> Record:
-    """Read one record file and check its schema, its kind and the fields that every record of the kind has.
-
-    Args:
-        path: the file.
-        remedy: what a message about a field tells the reader to do; by default the command that writes such records.
-    """
-    return _record(path, parse(path), remedy)
-
-
-def _record(path: Path, data: Any, remedy: str = "", **parts: Any) -> Record:
-    if not isinstance(data, dict):
-        raise RecordError(
-            f"{path}: holds a JSON {type(data).__name__}, expected an object. Move it out of the folder.", path
-        )
-    if "schema" not in data or "kind" not in data:
-        lacking = "schema" if "schema" not in data else "kind"
-        raise RecordError(
-            f"{path}: field '{lacking}' is missing, so this is not a record. Move it out of the folder.", path
-        )
-    _check_schema(data, path)
-    if data["kind"] not in KINDS:
-        raise RecordError(f"{path}: kind {data['kind']!r:.80}, expected one of {', '.join(KINDS)}.", path)
-    record = Record(path, data["kind"], data, remedy, **parts)
-    _check(record)
-    return record
-
-
-def _check_schema(data: Mapping[str, Any], path: Path) -> None:
-    # True equals 1 in Python, but is not a version.
-    if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
-        raise RecordError(
-            f"{path}: schema {data.get('schema')!r:.80}, but this version reads {SCHEMA}. Write the record again.", path
-        )
-
-
 def _check(record: Record) -> None:
-    """Refuse a record with the wrong structure; single numbers are checked where a table or figure needs them."""
+    """Check the structure of a record; single numbers are checked when a table or figure needs them."""
     whole = record.bulk is None
     for key in ("versions", "parameters", "changed", "options", *(["diagnostics"] if whole else [])):
         if record.find(key) is not None:
             record.mapping(key)
     for key in record.find("versions") or ():
         record.text("versions", key)
-    if record.find("git_commit") is not None:
-        record.name("git_commit")
+    for key in ("git_commit", *(["name"] if record.kind in ("bench", "mutation") else [])):
+        if record.find(key) is not None:
+            record.name(key)
     if record.kind == "run":
         for key in ("task", "model", "preset"):
             record.name(key)
@@ -253,11 +253,9 @@ def _check(record: Record) -> None:
     elif record.kind == "soak":
         record.mapping("counts")
     else:
-        for key in ("name", "title", "caption", "machine"):
+        for key in ("title", "caption", "machine"):
             if record.find(key) is not None:
                 record.text(key)
-        if record.find("name") is not None:
-            record.name("name")
         if record.kind == "bench":
             record.items("rows")
         record.parts("rows")
@@ -265,52 +263,25 @@ def _check(record: Record) -> None:
 
 
 def _record_files(folder: Path) -> list[tuple[Path, str]]:
-    """The files below a folder that are named like records, and the folders that cannot be read, with the reason."""
-    found: list[tuple[Path, str]] = []
+    """Return the files below a folder that are named like records, and with a reason the folders that are closed."""
+    files: list[tuple[Path, str]] = []
 
     def closed(error: OSError) -> None:
-        found.append((Path(error.filename), error.strerror or str(error)))
+        files.append((Path(error.filename), error.strerror or str(error)))
 
-    for name, inner, files in os.walk(folder, onerror=closed):
+    for name, inner, entries in os.walk(folder, onerror=closed):
         # A folder may be named like a record; it is reported, not skipped.
-        found += ((Path(name, entry), "") for entry in (*files, *inner) if entry.endswith((".json", SUFFIX)))
+        files += ((Path(name, entry), "") for entry in (*entries, *inner) if entry.endswith((".json", LINES)))
         inner[:] = [part for part in inner if not part.startswith((".", "_")) and not _of_a_run(Path(name, part))]
-    return sorted(found)
+    return sorted(files)
 
 
 def _of_a_run(folder: Path) -> bool:
-    """Whether a run keeps checkpoints and logs there, in a folder named like its record: nothing in it is a record."""
+    """Return whether a run keeps checkpoints and logs in the folder, which then holds no records."""
     if not re.search(r"-seed\d+$", folder.name):
         return False
     signs = (folder.with_name(f"{folder.name}.json"), folder / "progress.json", folder / "lock")
     return any(sign.exists() for sign in signs) or any(folder.glob("epoch-*.safetensors*"))
-
-
-def trained_on(record: Record) -> dict[str, Any]:
-    """How many devices trained a run, and of what kind: k of them take batches k times as large."""
-    return {name: usual if record.find(name) is None else record.find(name) for name, usual in USUALLY.items()}
-
-
-def changed_fields(record: Record) -> frozenset[str]:
-    """Return the config fields in which a run differs from its preset.
-
-    Records from before the field ``changed`` have them in the name of their folder, as in ``full,epochs=8``.
-    """
-    if record.find("changed") is not None:
-        return frozenset(record.mapping("changed"))
-    preset, *changes = record.origin.parent.name.split(",")
-    return frozenset(change.partition("=")[0] for change in changes) if preset == record.preset else frozenset()
-
-
-def identity_of(record: Record) -> tuple[Any, ...]:
-    """Return what two records of the same run, module or measurement share."""
-    if record.kind == "run":
-        # Of one run two records may be found, one of them from before an option existed.
-        config = json.dumps({**LATER, **record.mapping("config"), **trained_on(record)}, sort_keys=True)
-        return ("run", record.task, record.preset, record.model, record.seed, config)
-    if record.kind == "audit":
-        return ("audit", record.name("module"))
-    return (record.kind, record.find("name") or record.origin.stem)
 
 
 def _order(record: Record) -> tuple[str, ...]:
@@ -319,82 +290,17 @@ def _order(record: Record) -> tuple[str, ...]:
     return (record.kind, str(record.origin))
 
 
-def parse(path: Path) -> Any:
-    """The JSON value of a file; RecordError where it is unreadable, too large, not JSON, or ambiguous."""
-    return _value(_text(path), path)
-
-
-def _value(text: str, path: Path, remedy: str = _AGAIN) -> Any:
-    try:
-        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
-    except RecursionError as error:
-        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {remedy}", path) from error
-    except ValueError as error:
-        raise RecordError(f"{path}: not valid JSON ({error}). {remedy}", path) from error
-    problem = _problem(value)
-    if problem:
-        raise RecordError(f"{path}: {problem}. {remedy}", path)
-    return value
-
-
-def _text(path: Path, largest: int = LARGEST_FILE) -> str:
-    try:
-        # Opening a pipe would wait for its writer, so the kind of file is checked first.
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
-    if len(content) > largest:
-        megabytes = max(found.st_size, len(content)) / 2**20
-        limit = largest // 2**20
-        raise RecordError(
-            f"{path}: {megabytes:.0f} MB, a record may have at most {limit} MB. Move it out of the folder.", path
-        )
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path}: not valid JSON ({error}). {_AGAIN}", path) from error
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"field {twice[:80]!r} is given twice")
-    return found
+    return fields
 
 
 def _whole(digits: str) -> int:
-    # Python itself refuses thousands of digits, with advice that does not help here.
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits):,} digits")
+    # Python's own limit is thousands of digits, and its message gives advice that does not help here.
+    if len(digits) > 20 or abs(int(digits)) > LARGEST_WHOLE:
+        raise ValueError("a number above 2^63")
     return int(digits)
-
-
-def _problem(value: Any) -> str:
-    """What makes the value unusable, in a few words; nothing if it is usable."""
-    waiting = [(value, "", 1)]
-    while waiting:
-        item, where, depth = waiting.pop()
-        at = f"field '{where[:200]}'" if where else "the record"
-        if depth > DEEPEST:
-            return f"nested too deeply, at most {DEEPEST} levels are read"
-        if isinstance(item, dict):
-            for key, inner in item.items():
-                if _UNFIT.search(key):
-                    return f"{at} has a field named {key[:80]!r}, with characters that cannot be shown"
-                waiting.append((inner, f"{where}.{key}".lstrip("."), depth + 1))
-        elif isinstance(item, list):
-            waiting += ((inner, where, depth + 1) for inner in item)
-        elif isinstance(item, str):
-            if len(item) > LONGEST_TEXT:
-                return f"{at} is a text of {len(item):,} characters, at most {LONGEST_TEXT:,} are read"
-            if _UNFIT.search(item):
-                return f"{at} is {item[:80]!r}, with characters that cannot be shown"
-        elif isinstance(item, int) and abs(item) > LARGEST_WHOLE:
-            return f"{at} is a number above 2^63"
-    return ""

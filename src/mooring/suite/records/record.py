@@ -1,4 +1,4 @@
-"""One record as a report reads it: every field by name; an error names the file and the field that is missing or wrong.
+"""One record as a report reads it. Fields are read by name, and an error names the file and the field.
 
 A published record is a line of `results/BOARD.jsonl`; its curves and diagnostics are read when a field of them is.
 
@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
+# The suffix of published records, one per line.
+LINES = ".jsonl"
 LONGEST_NAME = 200
 # Measurements are float32 and end below this; sums and squares of such numbers are still finite.
 LARGEST = 1e39
 LARGEST_COUNT = 10**9
 _MISSING = object()
-# What writes records of each kind where `mooring report` looks for them.
+# The commands that write records of each kind to folders that `mooring report` reads.
 COMMANDS = {
     "run": "mooring run {task} --preset {preset}",
     "verify": "mooring verify",
@@ -43,7 +45,7 @@ class RecordError(ValueError):
 
 
 def printable(text: str) -> str:
-    """The text on one line that any terminal and any page can show: everything else is written as an escape.
+    """Return the text on one line, with an escape for every character that a terminal could not show.
 
     >>> printable("a\\nb"), printable("caf\\u00e9"), printable("\\udcff")
     ('a\\\\nb', 'café', '\\\\udcff')
@@ -58,10 +60,10 @@ class Record:
     """One record: where it is, its kind and its JSON content.
 
     Args:
-        path: its file, or file and line (`results/two-radius.jsonl:17`), for messages.
-        data: its fields; all of them for a file, all but curves and diagnostics for a line.
-        remedy: what a message tells the reader to do.
-        file: where the run wrote it, if that is not `path`: the names of its folders say what was changed.
+        path: the file, or file and line (`results/two-radius.jsonl:17`), for messages.
+        data: the fields; all of them for a file, all but curves and diagnostics for a line.
+        remedy: the advice at the end of a message.
+        file: the file that the run wrote, if that is not `path`; the names of its folders list what was changed.
         bulk: reads the curves and diagnostics of a line, as `{"epochs": [...], "diagnostics": {...}}`.
 
     >>> record = Record(Path("vn-seed0.json"), "run", {"task": "two-radius", "metrics": {"best": {"label": 0.5}}})
@@ -97,7 +99,7 @@ class Record:
         return self.data if light else self.content
 
     def find(self, *keys: str) -> Any:
-        """The value at a path of keys, or None where the path ends early or holds null."""
+        """Return the value at a path of keys, or None if the path ends early or holds null."""
         value: Any = self._fields(keys)
         for key in keys:
             if not isinstance(value, Mapping):
@@ -106,7 +108,7 @@ class Record:
         return value
 
     def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
-        """The value at a path of keys; RecordError where it is missing or of another type."""
+        """Return the value at a path of keys; RecordError if it is missing or of another type."""
         value: Any = self._fields(keys)
         for key in keys:
             value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
@@ -122,7 +124,7 @@ class Record:
         return self._finite(self.need(*keys, kind=(int, float), called="a number"), keys)
 
     def numbers(self, *keys: str, gaps: bool = False) -> list[Any]:
-        """A list of numbers; null stands for a missing one where `gaps` are allowed, and is returned as None."""
+        """Return a list of numbers; with `gaps`, null is a missing number and is returned as None."""
         values = self.items(*keys)
         for value in values:
             if not (gaps and value is None):
@@ -135,7 +137,7 @@ class Record:
         return int(self.need(*keys, kind=int, called="a whole number"))
 
     def name(self, *keys: str) -> str:
-        """A text that names something: one line, neither empty nor too long."""
+        """Return a text that names something: one line, neither empty nor too long."""
         value = self.text(*keys)
         if not value.strip() or not value.isprintable() or len(value) > LONGEST_NAME:
             raise self.error(
@@ -157,11 +159,11 @@ class Record:
         return value
 
     def part(self, value: Mapping[str, Any]) -> Record:
-        """A piece of this record read by the same rules, so that its errors still name the file."""
+        """Return an object of this record as a record, so that its errors name the file."""
         return Record(self.path, self.kind, value, self._remedy())
 
     def parts(self, *keys: str) -> list[Record]:
-        """A list of objects, each read by the same rules; empty where the field is missing or null."""
+        """Return a list of objects as records; empty if the field is missing or null."""
         if self.find(*keys) is None:
             return []
         values = self.items(*keys)
@@ -171,28 +173,28 @@ class Record:
         return [self.part(value) for value in values]
 
     def setting(self, name: str, default: Any = _MISSING) -> Any:
-        """A field of a run's configuration, at its top or in one of its parts (`config.task.num_identifiers`)."""
+        """Return a field of a run's configuration, at its top or in a section (`config.task.num_identifiers`)."""
         config = self.mapping("config")
-        for part in (config, *(value for value in config.values() if isinstance(value, Mapping))):
-            if part.get(name) is not None:
-                return part[name]
+        for section in (config, *(value for value in config.values() if isinstance(value, Mapping))):
+            if section.get(name) is not None:
+                return section[name]
         if default is _MISSING:
             raise self.error(f"field 'config.{name}' is missing.")
         return default
 
     def count(self, name: str, default: Any = _MISSING) -> int:
-        """A setting that is a number of things."""
+        """Return a setting that is a number of things."""
         return self.counted(name, self.setting(name, default))
 
     def counted(self, name: str, value: Any) -> int:
-        """The value of a setting if it is whole, at least one and not beyond what fits on an axis; an error if not."""
+        """Return the value of a setting; RecordError unless it is whole, at least 1 and small enough for an axis."""
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST_COUNT:
             got = f"field 'config.{name}' is {value!r:.80}"
             raise self.error(f"{got}, expected a whole number from 1 to {LARGEST_COUNT:,}.")
         return value
 
     def error(self, problem: str) -> RecordError:
-        """The error to raise for a problem with this record: it names the file and says how to write it again."""
+        """Return the error for a problem with this record, with the file and the command that writes it again."""
         return RecordError(f"{self.path}: {problem} {self._remedy()}", self.path)
 
     @property

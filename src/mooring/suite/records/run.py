@@ -1,4 +1,4 @@
-"""Records as they are written: whole or not at all, with their provenance; and the record of one training."""
+"""Writing records: atomically and with their provenance; and the record of one training."""
 
 from __future__ import annotations
 
@@ -37,10 +37,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide the numbers."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        found[package] = _version(package)
-    return found
+    return {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}}
 
 
 def git_commit() -> str:
@@ -63,13 +60,13 @@ def git_commit() -> str:
 
 
 def unknown_commits(folder: Path, commits: Iterable[str]) -> set[str]:
-    """Those of the commits that the clone of this code does not have.
+    """Return the commits that the clone of this code does not have.
 
-    None where that cannot be said: records outside of the clone may be of another one's code, and a clone that is
-    shallow or has none of the commits does not have the history.
+    Return an empty set if that cannot be decided: for records outside this clone, and in a clone that is shallow or has
+    none of the commits.
     """
     code = Path(__file__).parent
-    clones = {_git(one, "rev-parse", "--show-toplevel") for one in (code, folder)}
+    clones = {_git(place, "rev-parse", "--show-toplevel") for place in (code, folder)}
     ours = len(clones) == 1 and None not in clones and _git(code, "ls-files", Path(__file__).name)
     if not ours or _git(code, "rev-parse", "--is-shallow-repository") != "false":
         return set()
@@ -152,24 +149,24 @@ class RunRecord:
     @classmethod
     def read(cls, path: Path) -> RunRecord:
         """Read a record file."""
-        found = read(path, remedy="Delete it and run again.")
-        if found.kind != "run":
-            raise RecordError(f"{path}: a record of kind {found.kind!r}. Delete it or use another --out.", path)
-        content = {name: value for name, value in found.data.items() if name not in ("schema", "kind")}
+        record = read(path, remedy="Delete it and run again.")
+        if record.kind != "run":
+            raise RecordError(f"{path}: a record of kind {record.kind!r}. Delete it or use another --out.", path)
+        content = {name: value for name, value in record.data.items() if name not in ("schema", "kind")}
         try:
-            record = cls(**content)
+            run = cls(**content)
         except TypeError as error:
-            raise found.error(f"{error}.") from error
+            raise record.error(f"{error}.") from error
         for name in content.keys() & _KINDS.keys():
-            found.need(name, kind=_KINDS[name], called=" or ".join(kind.__name__ for kind in _KINDS[name]))
-        for name in record.metrics["best"]:
-            found.need("metrics", "best", name, kind=(int, float), called="a number")
-        for name in record.code or ():
-            found.need("code", name, kind=(str,), called="a text")
-        return record
+            record.need(name, kind=_KINDS[name], called=" or ".join(kind.__name__ for kind in _KINDS[name]))
+        for name in run.metrics["best"]:
+            record.need("metrics", "best", name, kind=(int, float), called="a number")
+        for name in run.code or ():
+            record.need("code", name, kind=(str,), called="a text")
+        return run
 
 
-# What the reader of all records leaves unchecked, or lets be null.
+# Types of the fields that the reader of all records does not check, or allows to be null.
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("git_commit", "accelerator"), (str,)),
     **dict.fromkeys(("selected_epoch", "devices"), (int,)),
@@ -202,7 +199,7 @@ def _version(package: str) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, or None if it fails. It takes no locks: many runs ask at the same time."""
+    """Return the output of git, or None if it fails. Git takes no locks, since many runs call it at the same time."""
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)

@@ -10,28 +10,25 @@ from typing import TYPE_CHECKING
 from mooring.named import late
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report.groups import Estimate, estimate, paired_difference
-from mooring.suite.report.page import Summary, build_report, tables_text, write_figures
+from mooring.suite.report.page import Report, Summary
 from mooring.table import Table
 
 if TYPE_CHECKING:
-    from mooring.suite.report.published import StaleError, refresh, refusals
+    from mooring.suite.report.documents import StaleError, refresh
 
 __all__ = [
     "Estimate",
     "Record",
     "RecordError",
     "Records",
+    "Report",
     "StaleError",
     "Summary",
     "Table",
-    "build_report",
     "estimate",
     "load",
     "paired_difference",
     "refresh",
-    "refusals",
-    "tables_text",
-    "write_figures",
 ]
 
-__getattr__ = late(__name__, dict.fromkeys(("StaleError", "refresh", "refusals"), "published"))
+__getattr__ = late(__name__, {"StaleError": "documents", "refresh": "documents"})

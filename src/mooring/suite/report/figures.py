@@ -1,57 +1,70 @@
-"""Figures that belong to no single task: the lines that records carry."""
+"""Figures of no single task: the lines of verify and bench records."""
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING
 
 from mooring.named import suggest
 from mooring.suite.records import Record, RecordError, Records
-from mooring.suite.report.drawing import (
-    PALETTE,
-    Panels,
-    belongs,
-    curve,
-    end_labels,
-    figure,
-    log_ticks,
-    panel,
-)
-from mooring.suite.report.registry import captions
+from mooring.suite.report.drawing import PALETTE, belongs, curve, end_labels, log_ticks, panel
+from mooring.suite.report.exhibits import Panels, figure
 from mooring.suite.report.tables import bench_names, bench_record, claims
 from mooring.table import wrap
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The caption of a bench record that has none.
+CAPTION = (
+    "Cost measured in one run, every module on the same tensors. A line that stays below another is cheaper at every "
+    "size shown, and a steeper one loses more as graphs grow."
+)
+
 
 def claim_labels(records: Records) -> list[dict[str, str]]:
-    """The option that chooses a claim, for each that carries lines."""
+    """Return the option that chooses a claim, for each claim with lines."""
     return [{"label": label} for label in dict.fromkeys(c.text("label") for c in claims(records) if c.parts("series"))]
 
 
-@figure("claim", record="verify", each=claim_labels)
+@figure(
+    "claim",
+    record="verify",
+    each=claim_labels,
+    title="{label}",
+    caption="Claim: {statement}. Measured over {instances} instances.",
+)
 def claim(records: Records, label: str) -> Panels:
-    """What one claim measured."""
-    found = [claim for claim in claims(records) if claim.text("label") == label]
-    if not found:
+    """Return the measurements of one claim."""
+    labelled = [claim for claim in claims(records) if claim.text("label") == label]
+    if not labelled:
         known = [claim.text("label") for claim in claims(records)]
         hint = suggest(label, known, f"the records have {', '.join(known)}.")
         raise ValueError(f"figure 'claim': label is '{label}'; {hint}")
     return Panels(
-        [_series(part) for claim in found for part in claim.parts("series")],
-        statement=found[0].text("statement").rstrip("."),
-        instances=f"{found[0].whole('instances'):,}",
+        [_series(part) for claim in labelled for part in claim.parts("series")],
+        statement=labelled[0].text("statement").rstrip("."),
+        instances=f"{labelled[0].whole('instances'):,}",
     )
 
 
-@figure("bench", record="bench", each=bench_names)
+@figure(
+    "bench",
+    record="bench",
+    each=bench_names,
+    title="Cost: {name}",
+    caption="{caption}",
+)
 def bench(records: Records, name: str) -> Panels:
-    """The lines of one bench record."""
+    """Return the lines of one bench record."""
     record = bench_record(records, name)
-    caption = record.find("caption") or captions()["figure bench"].line("usual", {})
+    caption = record.find("caption") or CAPTION
     return Panels([_series(part) for part in record.parts("series")], caption=caption)
 
 
 def _series(part: Record) -> Figure:
-    """One panel of an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
+    """Draw one panel of an object with x, lines (label and y), xlabel, ylabel and log ("", "x", "y" or "xy")."""
+    from matplotlib.ticker import MaxNLocator
+
     x = part.numbers("x")
     if not x:
         raise part.error("field 'x' of a series is empty.")

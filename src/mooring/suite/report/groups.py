@@ -1,4 +1,4 @@
-"""Runs that differ only in their seed, as one row of a table or one line of a figure: mean, interval and name.
+"""Groups of runs that differ only in their seed: one row of a table or one line of a figure.
 
 Runs are few (three to five seeds), so the interval is Student's: mean ± t(0.975, n - 1) * s / sqrt(n).
 """
@@ -14,7 +14,14 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from mooring.suite.records import LATER, USUALLY, Record, Records, changed_fields, trained_on
+from mooring.suite.records import (
+    DEFAULT_HARDWARE,
+    DEFAULTS_FOR_OLD_RECORDS,
+    Record,
+    Records,
+    changed_fields,
+    hardware_of,
+)
 from mooring.table import ABSENT
 
 # A setting that is a whole object would be longer than the row that it names.
@@ -66,12 +73,12 @@ class Estimate:
         return self.mean + (self.half_width or 0.0)
 
     def excludes_zero(self) -> bool:
-        """Whether an interval exists and lies on one side of zero."""
+        """Return whether an interval exists and lies on one side of zero."""
         return self.half_width is not None and (self.low > 0 or self.high < 0)
 
 
 def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
-    """Mean and t-interval of independent values.
+    """Return mean and t-interval of independent values.
 
     >>> estimate([1.0, 2.0, 3.0])
     Estimate(mean=2.0, half_width=2.484137..., count=3)
@@ -90,7 +97,7 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
 
 
 def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -> Estimate:
-    """Interval of first - second over the seeds both have; pairing removes what the seed does to both.
+    """Return the interval of first - second over the shared seeds; pairing removes the effect of the seed on both.
 
     >>> paired_difference({0: 3.0, 1: 5.0}, {0: 1.0, 1: 3.0, 2: 9.0})
     Estimate(mean=2.0, half_width=0.0, count=2)
@@ -129,11 +136,11 @@ class Group:
         return {run.seed: run.number(*keys) for run in self.runs}
 
     def estimate(self, *keys: str) -> Estimate:
-        """Mean and interval of one field over the seeds."""
+        """Return mean and interval of one field over the seeds."""
         return estimate([run.number(*keys) for run in self.runs])
 
     def curves(self, metric: str) -> tuple[list[int], list[list[float]]]:
-        """Epochs that some seed reached, and the values of the seeds at each; one that has stopped keeps its last."""
+        """Return the epochs that some seed reached, and the values of all seeds; a stopped run keeps its last value."""
         runs = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in self.runs]
         for run, rows in zip(self.runs, runs, strict=True):
             if not rows:
@@ -149,7 +156,7 @@ class Group:
         return epochs[first:], held[first:]
 
     def has(self, *keys: str) -> bool:
-        """Whether every run of the group carries the field."""
+        """Return whether every run of the group has the field."""
         return all(run.find(*keys) is not None for run in self.runs)
 
     def _with_variant(self, name: str) -> str:
@@ -157,37 +164,37 @@ class Group:
 
 
 def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
-    """Groups in the order their runs carry, or the paper's; the preset's own configuration has no variant.
+    """Return groups in the order that their runs record, or the paper's; the preset's configuration has no variant.
 
     Args:
         runs: run records of one task and preset.
-        apart: fields that a table or figure shows in another way: they separate groups but are not in the variant.
+        apart: fields that a table or figure shows elsewhere: they separate groups but are not in the variant.
     """
     runs = list(runs)
-    names = _names(runs)
-    before = {name: value for name, value in LATER.items() if name in names}
+    names = list(dict.fromkeys(name for run in runs for name in run.mapping("config")))
+    before = {name: value for name, value in DEFAULTS_FOR_OLD_RECORDS.items() if name in names}
     usual = _of_preset([({**before, **run.mapping("config")}, changed_fields(run)) for run in runs], names)
-    usual |= USUALLY
-    parts: dict[tuple[str, str], list[Record]] = {}
+    usual |= DEFAULT_HARDWARE
+    members: dict[tuple[str, str], list[Record]] = {}
     for run in runs:
-        # A record made before an option existed was made with what is its default since, or as if with its usual value.
-        config = {**usual, **before, **run.mapping("config"), **trained_on(run)}
-        parts.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
-    found = []
-    for (model, dumped), members in parts.items():
+        # Fill options a record predates with their default, or else with the most common value.
+        config = {**usual, **before, **run.mapping("config"), **hardware_of(run)}
+        members.setdefault((run.model, json.dumps(config, sort_keys=True)), []).append(run)
+    groups = []
+    for (model, dumped), seeds in members.items():
         config = json.loads(dumped)
-        shown = [name for name in (*names, *USUALLY) if name in config and name not in apart]
+        shown = [name for name in (*names, *DEFAULT_HARDWARE) if name in config and name not in apart]
         changed = [name for name in shown if name not in usual or config[name] != usual[name]]
         variant = ", ".join(_setting(name, config[name]) for name in changed)
-        _require_distinct(members)
-        found.append(Group(model, variant, tuple(sorted(members, key=lambda run: run.seed))))
-    if all(item.first.find("order") is not None for item in found):
-        return sorted(found, key=lambda item: (item.first.whole("order"), item.model, item.variant))
-    return sorted(found, key=lambda item: (rank(item.model), item.variant))
+        _require_distinct(seeds)
+        groups.append(Group(model, variant, tuple(sorted(seeds, key=lambda run: run.seed))))
+    if all(item.first.find("order") is not None for item in groups):
+        return sorted(groups, key=lambda item: (item.first.whole("order"), item.model, item.variant))
+    return sorted(groups, key=lambda item: (rank(item.model), item.variant))
 
 
 def _require_distinct(runs: Sequence[Record]) -> None:
-    """A seed that is counted twice would make an interval too narrow."""
+    """Raise RecordError if a seed occurs twice, which would make an interval too narrow."""
     seen: dict[int, Record] = {}
     for run in runs:
         other = seen.setdefault(run.seed, run)
@@ -196,7 +203,7 @@ def _require_distinct(runs: Sequence[Record]) -> None:
 
 
 def usual_groups(records: Records, task: str, preset: str) -> list[Group]:
-    """What a figure draws: one group per model, the usual configuration, or the first where it was never run."""
+    """Return one group per model for a figure: the usual configuration, or the first one if it was never run."""
     chosen: dict[str, Group] = {}
     for item in group(records.runs(task, preset)):
         chosen.setdefault(item.model, item)
@@ -211,17 +218,17 @@ def others(shown: Sequence[Group], every: Sequence[Group]) -> list[str]:
 
 
 def interval(groups: Sequence[Group], over: str = "seeds") -> str:
-    """Return what the ± of a table means, if some row has more than one seed."""
+    """Return the meaning of the ± in a table, if some row has more than one seed."""
     return f", mean ± 95 % interval over {over}" if any(len(item.runs) > 1 for item in groups) else ""
 
 
 def listed(groups: Sequence[Group], over: str = "seeds") -> str:
-    """Return what follows :func:`interval` in a table whose cells are :func:`shares`."""
+    """Return the words after :func:`interval` in a table whose cells are :func:`shares`."""
     return interval(groups) and f" (if wider than ± {WIDEST:g} points, all {over} instead)"
 
 
 def title(model: str, run: Record | None = None) -> str:
-    """A model's name in a table: the one its run carries, or a known one; A+B is a backbone and a memory.
+    """Return a model's name in tables: the title in its run, or a known one; A+B is a backbone and a memory.
 
     >>> title("mpnn"), title("gcn+vn"), title("my-own")
     ('MPNN', 'GCN+VN', 'my-own')
@@ -233,7 +240,7 @@ def title(model: str, run: Record | None = None) -> str:
 
 
 def short(model: str, run: Record | None = None) -> str:
-    """A model's name, short enough to stand beside a line.
+    """Return a model's name in a figure, short enough for a label.
 
     >>> short("anchored"), short("cross-attn"), short("gcn+anchored")
     ('Anchored', 'Cross-Attn', 'GCN+Anchored')
@@ -243,14 +250,10 @@ def short(model: str, run: Record | None = None) -> str:
 
 
 def rank(model: str) -> tuple[int, int, int, str]:
-    """A sort key that puts models in the order of the paper's tables, and A+B after B alone."""
+    """Return a sort key that orders models as the paper's tables, and A+B after B alone."""
     known = list(KNOWN)
     places = [known.index(part) if part in known else len(known) for part in model.split("+")]
     return (places[-1], len(places), places[0], model)
-
-
-def _names(runs: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(name for run in runs for name in run.mapping("config")))
 
 
 def _of_preset(configs: Sequence[tuple[Mapping[str, Any], frozenset[str]]], names: Sequence[str]) -> dict[str, Any]:
@@ -271,7 +274,7 @@ def _of_preset(configs: Sequence[tuple[Mapping[str, Any], frozenset[str]]], name
 
 
 def _setting(name: str, value: Any) -> str:
-    """One option as a row names it: "slots 16"; what is switched on by its name alone, "exact ranks"."""
+    """Return an option as text: "slots 16", or "exact ranks" for a flag that is on."""
     words = name.replace("_", " ")
     if isinstance(value, bool):
         return words if value else f"no {words}"
@@ -284,7 +287,7 @@ def _short(value: Any) -> str:
 
 
 def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool = False) -> str:
-    """An estimate as text; no interval is shown for one seed.
+    """Return an estimate as text, without an interval for one seed.
 
     >>> show(Estimate(0.98765, 0.0123, 5), scale=100, digits=1)
     '98.8 ± 1.2'
@@ -298,14 +301,14 @@ def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool
 
 
 def percent(value: Estimate | None) -> str:
-    """A fraction as per cent with one decimal."""
+    """Return a fraction as per cent with one decimal."""
     return show(value, scale=100, digits=1)
 
 
 def shares(item: Group, *keys: str) -> str:
-    """A fraction as per cent: mean and interval, or, if the interval is wider than ± 5 points, mean and every seed.
+    """Return a fraction as per cent: mean and interval, or mean and all seeds if the interval is wider than ± 5 points.
 
-    Seeds that lie so far apart are rarely one hump, and an interval then describes none of them.
+    The scores of such seeds are rarely unimodal, and an interval then describes none of them.
     """
     value = item.estimate(*keys)
     if value.half_width is None or 100 * value.half_width <= WIDEST:
@@ -315,5 +318,5 @@ def shares(item: Group, *keys: str) -> str:
 
 
 def plain(value: float | None, digits: int = 3) -> str:
-    """A published number, or a dash where there is none."""
+    """Return a published number, or a dash if there is none."""
     return ABSENT if value is None else f"{value:.{digits}f}"

@@ -15,15 +15,16 @@ from markupsafe import Markup
 from mooring.markup import digest, inert, policy
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.registry import Chapter, Section, chapters
+from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, OtherTasks, Section
 from mooring.table import Column, Table
 
 T = TypeVar("T")
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report was made of: its file, the chapters it has and lacks, and the tables for the terminal."""
+    """The outcome of a report: its file, the chapters it has and lacks, and the tables for the terminal."""
 
     path: Path
     num_records: int
@@ -38,8 +39,8 @@ class Inside:
     """The explorer's page of a trained memory, made where the weights are: a report itself reads records only.
 
     Args:
-        title: what is said above it.
-        command: makes the page on its own.
+        title: its heading.
+        command: the command that makes this page alone.
         html: a self-contained page, whose policy allows its own script and style by their hashes.
     """
 
@@ -48,76 +49,114 @@ class Inside:
     html: str
 
     def allowed(self, kind: str) -> list[str]:
-        """The hashes that its policy has for `script` or `style`; a page inside another obeys both policies."""
-        found = re.search(rf"{kind}-src ([^;\"]+)", self.html)
-        return re.findall(r"'sha256-[\w+/=]+'", found[1]) if found else []
+        """Return the hashes of its policy for `script` or `style`; both policies apply to a page inside another."""
+        sources = re.search(rf"{kind}-src ([^;\"]+)", self.html)
+        return re.findall(r"'sha256-[\w+/=]+'", sources[1]) if sources else []
 
 
-def build_report(
-    sources: Sequence[Path],
-    out: Path,
-    insides: Sequence[Inside] = (),
-    progress: Callable[[str], None] = lambda text: None,
-) -> Summary:
-    """Write the page of all records under `sources` to `out`; files that are not usable records are left out and named.
+class Report:
+    """Some chapters as a page, as text for a terminal and as files of figures.
 
     Args:
-        sources: folders (or single files) of records; where two hold the same run, the earlier one counts.
-        out: the HTML file to write; its folder is made.
-        insides: trained memories to be looked into.
-        progress: called with each chapter before it is drawn, which takes seconds.
-
-    Returns:
-        what the page shows, with its tables, and in `notes` what was left out and why.
-
-    Raises:
-        RecordError: where no record can be used.
+        chapters: in the order of the page.
+        unshown: imports and returns the tables and figures that documents may name though no chapter shows them.
     """
-    drawn, records = _made(load(sources, skip=True), _drawn, progress)
-    if not records:
-        raise RecordError(_nothing(sources, records.notes))
-    sections = [section for section, _ in drawn]
-    names = tuple(section.name for section in sections)
-    lacking = [chapter for chapter in chapters() if chapter.name not in names]
-    style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
-    html = _template().render(
-        sections=[view for _, view in drawn],
-        lacking=lacking,
-        origin=Markup(provenance(records).to_html()),
-        num_records=len(records),
-        notes=records.notes,
-        insides=insides,
-        policy=Markup(_policy(script, style, insides)),
-        style=Markup(style),
-        script=Markup(script),
-    )
-    write_atomic(out, html)
-    tables = tuple(table for section in sections for table in section.tables)
-    return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
 
+    def __init__(self, chapters: Sequence[Chapter], unshown: Callable[[], tuple[Exhibit, ...]] = tuple) -> None:
+        self.chapters, self.unshown = tuple(chapters), unshown
 
-def tables_text(sources: Sequence[Path], width: int = 110) -> str:
-    """Every table of the records as plain text, as the terminal shows it, and what was left out of them."""
-    sections, records = _made(load(sources, skip=True), _tabled)
-    tables = [table.to_text(width) for section in sections for table in section.tables]
-    return "\n".join([*tables, *records.notes])
+    def exhibits(self, kind: Kind) -> dict[str, Exhibit]:
+        """Import all tables or all figures; by name."""
+        every = [exhibit for chapter in self.chapters for exhibit in chapter.exhibits()]
+        return {exhibit.name: exhibit for exhibit in (*every, *self.unshown()) if exhibit.kind == kind}
 
+    def build(
+        self,
+        sources: Sequence[Path],
+        out: Path,
+        insides: Sequence[Inside] = (),
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> Summary:
+        """Write the page of all records under `sources` to `out`; files that are not usable records are left out.
 
-def write_figures(sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
-    """Every figure of the records as files of their own, e.g. for a README or for slides.
+        Args:
+            sources: folders (or single files) of records; if two hold the same run, the earlier one is used.
+            out: the HTML file to write; its folder is made.
+            insides: pages that show trained memories.
+            progress: called with each chapter before it is drawn, which takes seconds.
 
-    Args:
-        sources: folders or files of records.
-        folder: where the files go; it is made.
-        suffix: `svg` or `png`.
-    """
-    drawn, _ = _made(load(sources, skip=True), _drawn)
-    pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
-    return [path for picture in pictures for path in picture.write(folder, suffix)]
+        Returns:
+            the chapters and tables of the page, and notes on what was left out and why.
+
+        Raises:
+            RecordError: if no record can be used.
+        """
+        drawn, records = self._made(load(sources, skip=True), _drawn, progress)
+        if not records:
+            raise RecordError(_nothing(sources, records.notes))
+        sections = [section for section, _ in drawn]
+        names = tuple(section.name for section in sections)
+        lacking = [chapter for chapter in self.chapters if chapter.name not in names]
+        style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
+        html = _template().render(
+            sections=[view for _, view in drawn],
+            lacking=lacking,
+            origin=Markup(provenance(records).to_html()),
+            num_records=len(records),
+            notes=records.notes,
+            insides=insides,
+            policy=Markup(_policy(script, style, insides)),
+            style=Markup(style),
+            script=Markup(script),
+        )
+        write_atomic(out, html)
+        tables = tuple(table for section in sections for table in section.tables)
+        return Summary(out, len(records), names, tuple(chapter.name for chapter in lacking), tables, records.notes)
+
+    def tables_text(self, sources: Sequence[Path], width: int = 110) -> str:
+        """Return every table of the records as plain text for a terminal, and notes on what was left out."""
+        sections, records = self._made(
+            load(sources, skip=True), lambda chapter, records: chapter.section(records, figures=False)
+        )
+        tables = [table.to_text(width) for section in sections for table in section.tables]
+        return "\n".join([*tables, *records.notes])
+
+    def write_figures(self, sources: Sequence[Path], folder: Path, suffix: str = "svg") -> list[Path]:
+        """Write every figure of the records to a file, e.g. for a README or for slides.
+
+        Args:
+            sources: folders or files of records.
+            folder: where the files go; it is made.
+            suffix: `svg` or `png`.
+        """
+        drawn, _ = self._made(load(sources, skip=True), _drawn)
+        pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
+        return [path for picture in pictures for path in picture.write(folder, suffix)]
+
+    def _made(
+        self,
+        records: Records,
+        make: Callable[[Chapter, Records], T | None],
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> tuple[list[T], Records]:
+        """Return the chapters that have records, and the records without those that some chapter left out."""
+        sections: list[T] = []
+        refused: dict[Record, str] = {}
+        every: list[Any] = [*self.chapters]
+        known = frozenset(chapter.needs for chapter in self.chapters)
+        if any(run.find("task") not in known for run in records.kind("run")):
+            every.append(OtherTasks(known))
+        for place, chapter in enumerate(every, 1):
+            progress(f"report: {chapter.title}, chapter {place} of {len(every)} ...")
+            section, without = salvage(partial(make, chapter), records, chapter.title)
+            refused |= without
+            sections += [section] if section is not None else []
+        used = tuple(record for record in records if record not in refused)
+        return sections, Records(used, (*records.notes, *refused.values()))
 
 
 def provenance(records: Records) -> Table:
-    """Where the numbers come from: how many records of each kind, of which code and library versions."""
+    """Return the table of the records of each kind, with their commits and library versions."""
     kinds: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         name = f"{record.task}, {record.preset}" if record.kind == "run" else record.kind
@@ -126,9 +165,11 @@ def provenance(records: Records) -> Table:
         text = ", ".join(f"{key} {versions[key]}" for key in ("python", "torch", "torch_geometric") if key in versions)
         kinds.setdefault(name, []).append((commit, text))
     rows = []
-    for name, found in kinds.items():
-        commits, versions_ = ({item[part] for item in found} - {""} for part in (0, 1))
-        rows.append((name, str(len(found)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded"))
+    for name, origins in kinds.items():
+        commits, versions_ = ({item[part] for item in origins} - {""} for part in (0, 1))
+        rows.append(
+            (name, str(len(origins)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded")
+        )
     columns = (
         Column("Records", left=True),
         Column("Files"),
@@ -138,59 +179,29 @@ def provenance(records: Records) -> Table:
     return Table("provenance", "Where the numbers come from", columns, tuple(rows))
 
 
-def salvage(make: Callable[[Records], T], records: Records, what: str) -> tuple[T, dict[Record, str]]:
-    """What `make` makes of the records without those that break it, and for each of those the reason.
-
-    A RecordError names its file. For any other error the first record with which it occurs is searched for. ImportError
-    and OSError are raised: they are faults of this installation.
+def salvage(make: Callable[[Records], T], records: Records, title: str) -> tuple[T, dict[Record, str]]:
+    """Return a chapter made without the records that it cannot use, and for each of those the reason.
 
     Args:
-        make: a pure function of records that succeeds on none at all; an error on none is raised.
-        records: what to make it of.
-        what: the name of what is made, for the notes.
+        make: a function of records; the records that its RecordErrors name are left out.
+        records: the records to make the chapter of.
+        title: the title of the chapter, for the reasons.
     """
     refused: dict[Record, str] = {}
     while True:
         try:
             return make(records), refused
-        # No record is to blame for a package or a file that is missing here.
-        except (ImportError, OSError):
-            raise
-        # A record can break a drawing in more ways than can be listed, and none may cost the reader the whole page.
-        except Exception as error:
-            culprit, reason = _culprit(make, records, error)
-            said = str(reason) if isinstance(reason, RecordError) else f"{culprit.path}: {_described(reason)}."
-        refused[culprit] = printable(f"Left out of '{what}': {said}")
-        records = records.without(culprit)
-
-
-def _made(
-    given: Records, make: Callable[[Chapter, Records], T | None], progress: Callable[[str], None] = lambda text: None
-) -> tuple[list[T], Records]:
-    """What is made of the chapters that have records, and the records without those left out of some chapter."""
-    found: list[T] = []
-    refused: dict[Record, str] = {}
-    every: list[Any] = [*chapters()]
-    known = {chapter.needs for chapter in every}
-    if any(run.find("task") not in known for run in given.kind("run")):
-        from mooring.suite.report.own import OwnTasks
-
-        every.append(OwnTasks())
-    for place, chapter in enumerate(every, 1):
-        progress(f"report: {chapter.title}, chapter {place} of {len(every)} ...")
-        made, without = salvage(partial(make, chapter), given, chapter.title)
-        refused |= without
-        found += [made] if made is not None else []
-    kept = tuple(record for record in given if record not in refused)
-    return found, Records(kept, (*given.notes, *refused.values()))
-
-
-def _tabled(chapter: Chapter, records: Records) -> Section | None:
-    return chapter.section(records, figures=False)
+        except RecordError as error:
+            reason = error
+        unusable = next((record for record in records if record.path == reason.path), None)
+        if unusable is None:
+            raise reason
+        refused[unusable] = printable(f"Left out of '{title}': {reason}")
+        records = records.without(unusable)
 
 
 def _drawn(chapter: Chapter, records: Records) -> tuple[Section, dict[str, object]] | None:
-    """A section and what the template shows of it: what breaks a figure often does so only when it is written."""
+    """Return a section and its blocks for the template; some records break a figure only when it is written."""
     section = chapter.section(records)
     return None if section is None else (section, _view(section))
 
@@ -208,7 +219,7 @@ def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
 
 
 def _view(section: Section) -> dict[str, object]:
-    """A section as the template reads it."""
+    """Return a section for the template."""
     blocks = [
         {"table": Markup(block.to_html())}
         if isinstance(block, Table)
@@ -224,53 +235,28 @@ def _view(section: Section) -> dict[str, object]:
 
 
 def _panels(drawings: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, object]:
-    """The drawings of a figure, and the values behind them where there are curves."""
+    """Return the drawings of a figure, and the values of its curves if there are any."""
     curves = [charts for _, charts in drawings]
     any_ = any(chart["curves"] for charts in curves for chart in charts)
     return {"svgs": [Markup(svg) for svg, _ in drawings], "curves": Markup(inert(curves)) if any_ else None}
 
 
 def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
-    """What may run: the page's own script and style, and those of the pages inside it."""
-    allowed = {kind: {hash_: None for one in insides for hash_ in one.allowed(kind)} for kind in ("script", "style")}
+    """Return the content-security policy: the page's own script and style, and those of the pages inside it."""
+    allowed = {
+        kind: {hash_: None for inside in insides for hash_ in inside.allowed(kind)} for kind in ("script", "style")
+    }
     return policy([digest(script), *allowed["script"]], [digest(style), *allowed["style"]])
 
 
 def _asset(name: str) -> str:
-    return (_folder() / name).read_text(encoding="utf-8")
-
-
-def _folder() -> Path:
-    return Path(__file__).parent / "templates"
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
 def _template() -> Template:
-    loader = FileSystemLoader(_folder())
+    loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html.j2")
-
-
-def _culprit(make: Callable[[Records], T], records: Records, error: Exception) -> tuple[Record, Exception]:
-    if isinstance(error, RecordError):
-        for record in records:
-            if record.path == error.path:
-                return record, error
-    fine, failing = 0, len(records)
-    make(Records(()))
-    while failing - fine > 1:
-        middle = (fine + failing) // 2
-        try:
-            make(Records(records.every[:middle]))
-            fine = middle
-        except Exception as found:
-            failing, error = middle, found
-    if failing == 0:
-        raise error
-    return records.every[failing - 1], error
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()):.200}".rstrip(". ")

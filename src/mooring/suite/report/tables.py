@@ -1,4 +1,4 @@
-"""Tables that belong to no single task: claims, speed, what was tried at length."""
+"""Tables of no single task: claims, speed, long tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
-from mooring.suite.report import boards as _boards  # noqa: F401 (its tables and those of the cards are registered too)
-from mooring.suite.report.registry import Rows, table
+from mooring.suite.report.exhibits import Body, table
 from mooring.table import ABSENT, Column
 
 # The bench record of the compiled kernels.
@@ -48,9 +47,14 @@ TRIED = (
 )
 
 
-@table("verify", record="verify")
-def checks(records: Records) -> Rows:
-    """One row per label: what is claimed, whether it held, by what margin, and whether the control was caught."""
+@table(
+    "verify",
+    record="verify",
+    title="The claims, checked",
+    notes="Every check also runs on a control that breaks a premise, and must reject it.",
+)
+def verify(records: Records) -> Body:
+    """Return one row per label: the claim, whether it held, by what margin, and whether the control was caught."""
     rows = []
     alarms = set()
     for place, claim in enumerate(claims(records)):
@@ -79,30 +83,35 @@ def checks(records: Records) -> Rows:
         Column("Control", left=True, wide=True),
         Column("Caught"),
     )
-    return Rows(columns, rows, alarms=alarms)
+    return Body(columns, rows, alarms=alarms)
 
 
 def claims(records: Records) -> list[Record]:
-    """Every claim of every verify record, in the order it was checked."""
+    """Return every claim of every verify record, in the order of the checks."""
     return [claim for record in records.kind("verify") for claim in record.parts("claims")]
 
 
 def bench_names(records: Records) -> list[dict[str, str]]:
-    """The option that chooses one of the bench records, for each of them."""
+    """Return the option that chooses a bench record, for each of them."""
     return [{"name": _bench_name(record)} for record in records.kind("bench")]
 
 
 def bench_record(records: Records, name: str) -> Record:
-    """The bench record of this name."""
+    """Return the bench record of this name."""
     for record in records.kind("bench"):
         if _bench_name(record) == name:
             return record
     raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `{COMMANDS['bench']}`.")
 
 
-@table("bench", record="bench", each=bench_names)
-def bench(records: Records, name: str, first: str = "all") -> Rows:
-    """One bench record as it was measured: the fields of its rows become the columns; all rows, or the first ones."""
+@table(
+    "bench",
+    record="bench",
+    each=bench_names,
+    title="{title}",
+)
+def bench(records: Records, name: str, first: str = "all") -> Body:
+    """Return the rows of a bench record, all or the first ones; their fields are the columns."""
     if first != "all" and not (first.isdecimal() and int(first)):
         raise ValueError(f"table 'bench': first is '{first}', expected a number of rows or 'all'.")
     record = bench_record(records, name)
@@ -115,7 +124,7 @@ def bench(records: Records, name: str, first: str = "all") -> Rows:
     machine = record.find("machine")
     notes = [f"Measured on {machine}."] if machine else []
     notes += [f"The first {len(rows)} of {len(measured)} rows of the record."] if len(rows) < len(measured) else []
-    return Rows(
+    return Body(
         columns,
         [tuple(_text(record, field, row.get(field)) for field in fields) for row in rows],
         notes,
@@ -123,14 +132,22 @@ def bench(records: Records, name: str, first: str = "all") -> Rows:
     )
 
 
-@table("kernels", record="bench")
-def kernels(records: Records) -> Rows | None:
-    """One row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
-    found = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
-    if found is None:
+@table(
+    "kernels",
+    record="bench",
+    title="The Triton kernels, compiled",
+    notes="""
+    Every kernel at widths of 16 to 128 and 8 or 16 slots. Registers are those of a thread; what does not fit is
+    spilled.
+    """,
+)
+def kernels(records: Records) -> Body | None:
+    """Return one row per precision and kernel: how often it was compiled, for which targets, and the most it needs."""
+    bench = next((record for record in records.kind("bench") if record.find("name") == KERNELS), None)
+    if bench is None:
         return None
     parts: dict[tuple[str, str], list[Record]] = {}
-    for row in found.parts("rows"):
+    for row in bench.parts("rows"):
         parts.setdefault((row.text("precision"), row.text("kernel")), []).append(row)
     rows = []
     for (precision, kernel), compiled in parts.items():
@@ -155,12 +172,17 @@ def kernels(records: Records) -> Rows | None:
         Column("Compilations", group="spilled"),
         Column("Bytes, at most", group="spilled"),
     )
-    return Rows(columns, rows)
+    return Body(columns, rows)
 
 
-@table("soak", record="soak")
-def soak(records: Records) -> Rows:
-    """One row for each thing that must not happen: how often it was tried, and how often it happened."""
+@table(
+    "soak",
+    record="soak",
+    title="Tried at length",
+    notes="Seed {seed}, {minutes} minutes on one core.",
+)
+def soak(records: Records) -> Body:
+    """Return one row per fault: how often it was tried, and how often it happened."""
     record = records.kind("soak")[-1]
     rows: list[tuple[str, ...]] = []
     alarms = set()
@@ -174,12 +196,20 @@ def soak(records: Records) -> Rows:
             rows.append((tried, f"{record.whole('counts', *number):,}", fault, f"{happened:,}"))
     columns = (Column("Tried", left=True), Column("times"), Column("Fault", left=True), Column("found"))
     minutes = record.number("seconds") / 60
-    return Rows(columns, rows, alarms=alarms, seed=record.whole("seed"), minutes=f"{minutes:,.0f}")
+    return Body(columns, rows, alarms=alarms, seed=record.whole("seed"), minutes=f"{minutes:,.0f}")
 
 
-@table("mutation", record="mutation")
-def mutation(records: Records) -> Rows:
-    """How many small faults the tests notice, of those that change something: at first, and with later tests."""
+@table(
+    "mutation",
+    record="mutation",
+    title="Faults planted",
+    notes="""
+    Single changes of ops, nn, theory and the tasks' data, drawn with seed {seed}. Shares are of those that change
+    something. At first: by the tests as they were; now: with those written for what they missed.
+    """,
+)
+def mutation(records: Records) -> Body:
+    """Return how many small faults the tests notice, of those that change something: at first, and with later tests."""
     record = records.kind("mutation")[0]
     survivors, equivalent = record.parts("survivors"), record.parts("equivalent")
     killed = record.whole("killed")
@@ -199,7 +229,7 @@ def mutation(records: Records) -> Rows:
         f"{killed} ({100 * killed / real:.1f} %)",
         str(len(survivors)),
     )
-    return Rows(columns, [row], seed=record.whole("seed"))
+    return Body(columns, [row], seed=record.whole("seed"))
 
 
 def _bench_name(record: Record) -> str:

@@ -9,7 +9,6 @@ import csv
 import io
 import itertools
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -41,7 +41,7 @@ class Checkpoint:
         optimizer: :func:`optimizer_tensors`.
         history: one row per finished epoch.
         done: training has ended (last epoch reached, or stopped early); only the final evaluation may be missing.
-        git_commit: the commit of the code that trained it, or several (:func:`mooring.suite.train.run.after`).
+        git_commit: the commit of the code that trained it, or several (:func:`mooring.suite.train.run.join_commits`).
     """
 
     epochs_done: int = 0
@@ -114,7 +114,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def optimizer_fault(tensors: Tensors, parameters: Sequence[Tensor]) -> str:
-    """Why AdamW could not go on with these tensors, or nothing: its kernels read memory without looking at shapes."""
+    """Return why AdamW cannot resume with these tensors, or an empty text; its kernels do not check shapes."""
     names: dict[int, set[str]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
@@ -127,9 +127,9 @@ def optimizer_fault(tensors: Tensors, parameters: Sequence[Tensor]) -> str:
             return f"{key} has shape {tuple(value.shape)}, expected {expected}"
         if not value.is_floating_point():
             return f"{key} is {value.dtype}, expected real numbers"
-    for index, found in names.items():
-        if found != {"step", "exp_avg", "exp_avg_sq"}:
-            return f"parameter {index} has {', '.join(sorted(found))}, expected exp_avg, exp_avg_sq and step"
+    for index, states in names.items():
+        if states != {"step", "exp_avg", "exp_avg_sq"}:
+            return f"parameter {index} has {', '.join(sorted(states))}, expected exp_avg, exp_avg_sq and step"
     return ""
 
 
@@ -144,7 +144,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 
 def _csv(history: Sequence[dict[str, float]]) -> str:
-    """One row per epoch; the columns are those of all rows, in order of first appearance."""
+    """Return one row per epoch with the columns of all rows, in order of first appearance."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in history for name in row)))
     writer.writeheader()
@@ -166,19 +166,67 @@ def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
         return "its content does not match its checksum"
     try:
         facts = json.loads(metadata["mooring"])
-    except json.JSONDecodeError as error:
-        return f"its header is not JSON: {error}"
-    if isinstance(facts, dict):
-        facts.setdefault("git_commit", UNKNOWN)
-        if "identity" not in facts and "config" in facts:
+        if isinstance(facts, dict) and "identity" not in facts and "config" in facts:
             # Written before checkpoints named their run: it can be looked at, but no run resumes from it.
             facts["identity"] = {"config": facts.pop("config")}
+        Header.model_validate(facts)
+    except json.JSONDecodeError as error:
+        return f"its header is not JSON: {error}"
+    except ValidationError as error:
+        return _first_fault(error)
     groups = _split(tensors)
-    fault = _fault(facts, groups)
-    if fault:
+    if fault := _tensors_fault(groups, facts["epochs_done"]):
         return fault
     identity = facts.pop("identity")
     return Checkpoint(**{**facts, **groups}), identity
+
+
+class IdentityFacts(BaseModel):
+    """The facts of an identity as a header stores them; which run they name is checked later."""
+
+    model_config = ConfigDict(strict=True)
+
+    config: dict[str, Any]
+    data: str | None = None
+    code: dict[str, str] | None = None
+
+
+class Header(BaseModel):
+    """The facts of a checkpoint that a run can resume from; a checksum only proves that they are unchanged."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    identity: IdentityFacts
+    epochs_done: int = Field(ge=0)
+    selected_epoch: int
+    wall_seconds: float = Field(ge=0, allow_inf_nan=False)
+    # A metric may be NaN, but not a word.
+    history: list[dict[str, int | float]]
+    done: bool
+    git_commit: str = UNKNOWN
+
+    @model_validator(mode="after")
+    def check_epochs(self) -> Header:
+        """Check that the epochs of all fields agree."""
+        done = self.epochs_done
+        if not (0 <= self.selected_epoch < done or self.selected_epoch == -1 == done - 1):
+            raise ValueError(f"selected_epoch is {self.selected_epoch}, with {done} epochs done")
+        # Only if the config has the number of epochs; whether the config is the run's own is checked later.
+        most = self.identity.config.get("epochs")
+        if isinstance(most, int) and (done > most or (done == most and not self.done)):
+            raise ValueError(f"epochs_done is {done} of {most}, and done is {self.done}")
+        if [row.get("epoch") for row in self.history] != list(range(done)):
+            raise ValueError(f"the {len(self.history)} rows of its history are not those of {done} epochs")
+        return self
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Return the first error of a header in a few words."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] in ("value_error", "missing"):
+        return f"{name}: {first['msg']}".removeprefix(": ").removeprefix("Value error, ")
+    return f"{name or 'its header'} is {first['input']!r:.80}: {first['msg']}"
 
 
 def _split(tensors: Tensors) -> dict[str, Tensors]:
@@ -187,66 +235,6 @@ def _split(tensors: Tensors) -> dict[str, Tensors]:
         group, _, rest = name.partition("/")
         groups.setdefault(group, {})[rest] = tensor
     return groups
-
-
-def _fault(facts: Any, groups: Mapping[str, Tensors]) -> str:
-    """Why a run could not resume from these, or nothing. A checksum says that they are unchanged, not that they fit."""
-    kinds = {
-        "identity": dict,
-        "epochs_done": int,
-        "selected_epoch": int,
-        "wall_seconds": float,
-        "history": list,
-        "git_commit": str,
-    }
-    if not isinstance(facts, dict) or facts.keys() != {*kinds, "done"}:
-        return f"its header has other fields than {', '.join([*kinds, 'done'])}"
-    for name, kind in kinds.items():
-        value = facts[name]
-        # A whole number of seconds is a number too, and to Python True is one.
-        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
-            return f"{name} is {value!r:.80}, not of type {kind.__name__}"
-    if not isinstance(facts["done"], bool):
-        return f"done is {facts['done']!r:.80}, not true or false"
-    epochs, selected, seconds = facts["epochs_done"], facts["selected_epoch"], facts["wall_seconds"]
-    if epochs < 0:
-        return f"epochs_done is {epochs}"
-    if not (0 <= selected < epochs or selected == -1 == epochs - 1):
-        return f"selected_epoch is {selected}, with {epochs} epochs done"
-    if not 0 <= seconds < math.inf:
-        return f"wall_seconds is {seconds}"
-    fault = _identity_fault(facts["identity"])
-    if fault:
-        return fault
-    # Only if the config says how many; whether it is the run's own is checked later.
-    most = facts["identity"]["config"].get("epochs")
-    if isinstance(most, int) and (epochs > most or (epochs == most and not facts["done"])):
-        return f"epochs_done is {epochs} of {most}, and done is {facts['done']}"
-    return _history_fault(facts["history"], epochs) or _tensors_fault(groups, epochs)
-
-
-def _identity_fault(identity: dict[str, Any]) -> str:
-    config, data, code = (identity.get(name) for name in ("config", "data", "code"))
-    if not isinstance(config, dict):
-        return f"the config of its identity is {config!r:.80}"
-    if not isinstance(data, str | None):
-        return f"the hash of its data is {data!r:.80}"
-    if code is not None and not (isinstance(code, dict) and all(isinstance(value, str) for value in code.values())):
-        return f"the hashes of its code are {code!r:.80}"
-    return ""
-
-
-def _history_fault(history: list[Any], epochs: int) -> str:
-    if len(history) != epochs:
-        return f"its history has {len(history)} rows for {epochs} epochs"
-    for epoch, row in enumerate(history):
-        if not isinstance(row, dict) or row.get("epoch") != epoch:
-            return f"row {epoch} of its history is not of epoch {epoch}"
-        for name, value in row.items():
-            # A metric may be nan, but not a word.
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                return f"{name} of epoch {epoch} is {value!r:.80}, not a number"
-    return ""
 
 
 def _tensors_fault(groups: Mapping[str, Tensors], epochs: int) -> str:

@@ -1,8 +1,7 @@
 """Strict configs: frozen dataclasses in which an unknown or ill-typed field is an error, never silently dropped.
 
-A config may hold parts, frozen dataclasses of their own. In JSON and on the command line the fields of a part stand
-beside those of the config, as if they were its own; the names in the config's class attribute ``HIDDEN`` do not appear
-there.
+A config may have sections, which are frozen dataclasses too. JSON and the command line list the fields of a section
+beside those of the config, without the names in the config's class attribute ``HIDDEN``. Pydantic checks the types.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from mooring.named import suggest
 
@@ -29,11 +30,11 @@ class ConfigError(ValueError):
 
 
 class OutOfRange(ConfigError):
-    """A value of the right type that no run could use; `what` is the message without who raised it."""
+    """A value of the right type that no run could use; `reason` is the message without the name of the config."""
 
-    def __init__(self, who: str, what: str) -> None:
-        super().__init__(f"{who}: {what}")
-        self.what = what
+    def __init__(self, config: str, reason: str) -> None:
+        super().__init__(f"{config}: {reason}")
+        self.reason = reason
 
 
 def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
@@ -59,13 +60,13 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     missing = [name for name, leaf in known.items() if leaf.default is dataclasses.MISSING and name not in values]
     if missing:
         raise ConfigError(f"{where}: missing field {missing[0]!r}, which has no default.")
-    return _made(lambda: cls(**_by_part(cls, values, cls)), where)
+    return _made(lambda: cls(**_by_section(cls, values, cls)), where)
 
 
 def override(config: Config, changes: Mapping[str, Any], where: str) -> Config:
     """Return `config` with some fields replaced, as strictly as :func:`strict`."""
     values = _checked(type(config), changes, where)
-    return _made(lambda: dataclasses.replace(config, **_by_part(type(config), values, config)), where)  # type: ignore[type-var]
+    return _made(lambda: dataclasses.replace(config, **_by_section(type(config), values, config)), where)  # type: ignore[type-var]
 
 
 def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, str]:
@@ -86,7 +87,7 @@ def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, 
 
 
 def parse_seeds(text: str) -> list[int]:
-    """``"0"``, ``"0,3"`` or ``"0-4"`` -> seeds.
+    """Return the seeds that a text as ``"0"``, ``"0,3"`` or ``"0-4"`` names.
 
     >>> parse_seeds("0-2,7")
     [0, 1, 2, 7]
@@ -113,10 +114,10 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def flat(config: Any) -> dict[str, Any]:
-    """Return every field of a config and of its parts by name."""
+    """Return every field of a config and of its sections by name."""
     cls: type = type(config)
     return {
-        name: flat(getattr(config, leaf.part))[name] if leaf.part else getattr(config, name)
+        name: flat(getattr(config, leaf.section))[name] if leaf.section else getattr(config, name)
         for name, leaf in leaves(cls).items()
     }
 
@@ -128,16 +129,16 @@ def to_json(config: Any) -> dict[str, Any]:
 
 def defaults(cls: type) -> dict[str, Any]:
     """Return the fields of a config class that have a default, with it, as JSON stores them."""
-    found = {name: leaf.default for name, leaf in leaves(cls).items() if leaf.default is not dataclasses.MISSING}
-    return json.loads(json.dumps(found))
+    values = {name: leaf.default for name, leaf in leaves(cls).items() if leaf.default is not dataclasses.MISSING}
+    return json.loads(json.dumps(values))
 
 
 def _made(make: Callable[[], Config], where: str) -> Config:
-    """Make the config; an error of its own checks is raised in the name of the caller."""
+    """Make the config and raise the errors of its checks in the name of the caller."""
     try:
         return make()
     except OutOfRange as error:
-        raise ConfigError(f"{where}: {error.what}") from None
+        raise ConfigError(f"{where}: {error.reason}") from None
 
 
 def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -149,26 +150,26 @@ def _checked(cls: type, mapping: Mapping[str, Any], where: str) -> dict[str, Any
     return {name: _field_value(name, value, known[name].kind, where) for name, value in mapping.items()}
 
 
-def _by_part(cls: type, values: Mapping[str, Any], base: Any) -> dict[str, Any]:
-    """Arguments of a config's constructor: its own values, and its parts with theirs.
+def _by_section(cls: type, values: Mapping[str, Any], base: Any) -> dict[str, Any]:
+    """Return the arguments of a config's constructor: its fields, and its sections with theirs.
 
     Args:
         cls: the config's class.
         values: values by flat name.
-        base: where a part's other values come from: a config, or the class for the defaults.
+        base: the config that a section's other values come from, or the class for the defaults.
     """
-    own: dict[str, Any] = {}
-    changes: dict[str, dict[str, Any]] = {name: {} for name in _parts(cls)}
+    arguments: dict[str, Any] = {}
+    changes: dict[str, dict[str, Any]] = {name: {} for name in _sections(cls)}
     for name, value in values.items():
-        part = leaves(cls)[name].part
-        (changes[part] if part else own)[name] = value
-    for name, (kind, default) in _parts(cls).items():
-        part = default if base is cls else getattr(base, name)
-        if part is dataclasses.MISSING:
-            own[name] = kind(**_by_part(kind, changes[name], kind))
+        section = leaves(cls)[name].section
+        (changes[section] if section else arguments)[name] = value
+    for name, (kind, default) in _sections(cls).items():
+        section = default if base is cls else getattr(base, name)
+        if section is dataclasses.MISSING:
+            arguments[name] = kind(**_by_section(kind, changes[name], kind))
         else:
-            own[name] = dataclasses.replace(part, **_by_part(kind, changes[name], part))
-    return own
+            arguments[name] = dataclasses.replace(section, **_by_section(kind, changes[name], section))
+    return arguments
 
 
 def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
@@ -179,7 +180,7 @@ def _field_value(name: str, value: Any, kind: Any, where: str) -> Any:
 
 
 def _in_words(kind: Any) -> str:
-    """A field's type as it would be said.
+    """Return a field's type in words.
 
     >>> _in_words(int | None), _in_words(Literal["mean", "sum"]), _in_words(tuple[int, ...])
     ('int or none', 'mean or sum', 'int between commas')
@@ -197,98 +198,89 @@ def _in_words(kind: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """A field as JSON and the command line know it: its type, its default (or ``MISSING``), and its part."""
+    """A field of a config or of a section: its type, its default (or ``MISSING``), and its section."""
 
     kind: Any
     default: Any
-    part: str | None
+    section: str | None
 
 
 @functools.cache
 def leaves(cls: type) -> Mapping[str, Leaf]:
-    """Return the fields of a config class by name, those of its parts among them.
+    """Return the fields of a config class and of its sections by name.
 
     Raises:
-        TypeError: If two of them have the same name, or ``HIDDEN`` names a field that no part has.
+        TypeError: If two of them have the same name, or ``HIDDEN`` names a field that no section has.
     """
-    parts = _parts(cls)
+    sections = _sections(cls)
     hidden = getattr(cls, "HIDDEN", ())
-    unknown = [name for name in hidden if not any(name in leaves(kind) for kind, _ in parts.values())]
+    unknown = [name for name in hidden if not any(name in leaves(kind) for kind, _ in sections.values())]
     if unknown:
-        raise TypeError(f"{cls.__name__}: HIDDEN has {unknown[0]!r}, which no part has as a field. Delete it there.")
-    found: dict[str, Leaf] = {}
+        raise TypeError(f"{cls.__name__}: HIDDEN has {unknown[0]!r}, which no section has as a field. Delete it there.")
+    every: dict[str, Leaf] = {}
     for name, (kind, default) in _fields(cls).items():
-        if name not in parts:
+        if name not in sections:
             inner = {name: Leaf(kind, default, None)}
         else:
             values = {} if default is dataclasses.MISSING else flat(default)
             inner = {
-                leaf: Leaf(own.kind, values.get(leaf, own.default), name)
-                for leaf, own in leaves(kind).items()
+                leaf: Leaf(of_section.kind, values.get(leaf, of_section.default), name)
+                for leaf, of_section in leaves(kind).items()
                 if leaf not in hidden
             }
-        for leaf in inner.keys() & found.keys():
-            owners = [f"in {one.part!r}" if one.part else "its own" for one in (found[leaf], inner[leaf])]
+        for leaf in inner.keys() & every.keys():
+            owners = [f"in {owner.section!r}" if owner.section else "its own" for owner in (every[leaf], inner[leaf])]
             raise TypeError(
                 f"{cls.__name__}: two fields are called {leaf!r}, {' and '.join(owners)}, and both would be written "
-                "under that name. Rename one, or list that of the part in HIDDEN."
+                "under that name. Rename one, or list the field of the section in HIDDEN."
             )
-        found |= inner
-    return found
+        every |= inner
+    return every
 
 
-def _parts(cls: type) -> dict[str, tuple[Any, Any]]:
-    """The fields that are configs of their own, with class and default."""
+def _sections(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Return class and default of the fields that are sections."""
     return {name: field for name, field in _fields(cls).items() if dataclasses.is_dataclass(field[0])}
 
 
 @functools.cache
 def _fields(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Type and default of the fields that the constructor takes."""
+    """Return type and default of the fields that the constructor takes."""
     hints = get_type_hints(cls)
-    made = {field.name: field for field in dataclasses.fields(cls) if field.init}
     return {
-        name: (hints[name], field.default if field.default_factory is dataclasses.MISSING else field.default_factory())
-        for name, field in made.items()
+        field.name: (
+            hints[field.name],
+            field.default if field.default_factory is dataclasses.MISSING else field.default_factory(),
+        )
+        for field in dataclasses.fields(cls)
+        if field.init
     }
 
 
 def _coerce(value: Any, kind: Any) -> Any:
-    """Turn `value` (or its text) into `kind`; ValueError or TypeError when that is impossible."""
-    origin, options = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        if type(None) in options and (value is None or str(value).lower() == "none"):
-            return None
-        return _first_that_fits(value, [option for option in options if option is not type(None)])
-    if origin is Literal:
-        return _named(value, {str(option): option for option in options})
-    if origin is tuple:
-        items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else list(value)
-        kinds = [options[0]] * len(items) if options[1:] == (...,) else list(options)
-        return tuple(_coerce(item, item_kind) for item, item_kind in zip(items, kinds, strict=True))
-    if isinstance(value, str) and kind is bool:
-        return _named(value.lower(), {"true": True, "false": False})
-    if isinstance(value, str) and kind in (int, float):
-        return kind(value)
-    # To Python True is an int, but no config means it that way.
-    if isinstance(value, bool) and kind is not bool:
-        raise TypeError
-    if isinstance(value, int) and kind is float:
-        return float(value)
-    if isinstance(value, kind):
-        return value
-    raise TypeError
+    """Return the value, or the value that a text stands for, if it is of a type; ValidationError otherwise."""
+    adapter = TypeAdapter(kind)
+    if isinstance(value, str):
+        try:
+            return adapter.validate_python(value, strict=True)
+        except ValidationError:
+            options = (kind, *get_args(kind))
+            many = any(get_origin(option) is tuple for option in options) and value.lower() != "none"
+            value = [_scalar(item) for item in value.split(",") if item.strip()] if many else _scalar(value)
+    # Through JSON, in which a list is a tuple and an int may be a float, but a bool is no number.
+    return adapter.validate_json(json.dumps(value), strict=True)
 
 
-def _named(value: Any, options: Mapping[str, Any]) -> Any:
-    if str(value) not in options:
-        raise ValueError
-    return options[str(value)]
+def _scalar(text: str) -> Any:
+    """Return the number, flag or None that a text stands for; other texts as they are.
 
-
-def _first_that_fits(value: Any, kinds: list[Any]) -> Any:
-    *others, last = kinds
-    for kind in others:
-        with contextlib.suppress(TypeError, ValueError):
-            return _coerce(value, kind)
-    return _coerce(value, last)
+    >>> _scalar("3"), _scalar("1e-3"), _scalar("False"), _scalar("none"), _scalar("sum")
+    (3, 0.001, False, None, 'sum')
+    """
+    named = {"none": None, "true": True, "false": False}
+    if text.strip().lower() in named:
+        return named[text.strip().lower()]
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text

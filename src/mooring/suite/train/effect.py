@@ -1,4 +1,4 @@
-"""Options of a memory that a model has no use for: seen from its first step, not from a list that could be wrong."""
+"""Options of a memory that a model ignores, detected from its first training step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.suite.train.fit import derive_seed, seed_torch
 
 
 def idle_note(experiment: Experiment, preset: str, changed: Iterable[str]) -> str:
-    """What to tell of the options that were set and leave the model as it is; nothing if there are none."""
+    """Return a note on the overridden options that the model ignores; empty if there are none."""
     with torch.random.fork_rng(devices=[]):
         idle = idle_options(experiment, type(experiment).presets[preset], changed)
     if not idle:
@@ -27,14 +27,14 @@ def idle_note(experiment: Experiment, preset: str, changed: Iterable[str]) -> st
 
 
 def idle_options(experiment: Experiment, preset: TrainConfig, changed: Iterable[str]) -> list[str]:
-    """Those of the changed options of the memory with which the model starts, and takes its first step, as without.
+    """Return the overridden options that do not change the first training step, i.e. that the model ignores.
 
-    A module may fix an option that others leave open, or have no place for it. The random state is changed.
+    A module may fix an option that others leave open, or not have it. The random state is changed.
 
     Args:
-        experiment: what is to be trained.
-        preset: what it was made from.
-        changed: the fields in which it differs.
+        experiment: the experiment to be trained.
+        preset: the config that its own was made from.
+        changed: the fields in which the two configs differ.
     """
     config = experiment.config
     if not isinstance(config, MemoryConfig):
@@ -50,14 +50,14 @@ def idle_options(experiment: Experiment, preset: TrainConfig, changed: Iterable[
         try:
             back = type(experiment)(config.but(**{name: before[name]}), experiment.model, experiment.seed)
             return _equal(first, _first_step(back, batch))
-        except ValueError:  # the other options cannot do without it
+        except ValueError:  # the other options require it
             return False
 
     return [name for name in options if idle(name)]
 
 
 def _first_step(experiment: Experiment, batch: Any) -> list[Tensor | None]:
-    """Initial weights, the first loss and its gradients, which also tell of what starts at nothing, such as FiLM."""
+    """Return initial weights, the first loss and its gradients, which also reveal parts that start at zero, as FiLM."""
     seed_torch(derive_seed(experiment.seed, "build"))
     net: nn.Module = experiment.build().train()
     start = [value.clone() for value in net.state_dict().values()]

@@ -1,4 +1,4 @@
-"""Many runs at once: which to start, when, and what to report. Where they run is up to the engine."""
+"""Many runs at once: their order, their start and their outcome. The engine decides where they run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Job(Protocol):
     """A run under way."""
 
     def poll(self) -> str | None:
-        """None while it runs, then why it ended, which matters only if it left no record."""
+        """Return None while it runs, then why it ended, which matters only if it left no record."""
 
     def kill(self) -> None:
         """End it now; its checkpoint stays."""
@@ -54,7 +54,7 @@ class Engine(Protocol):
     capacity: int
 
     def require(self, runs: Sequence[Run]) -> None:
-        """ValueError if a run asks for more than there is."""
+        """Raise ValueError if a run asks for more than there is."""
 
     def start(self, run: Run) -> Job:
         """Start a run and return at once."""
@@ -129,7 +129,7 @@ class Sweep:
         try:
             while waiting or running:
                 for index in list(waiting):
-                    if running and not _room(self.runs, running, index, capacity):
+                    if running and sum(self.runs[run].request.devices for run in (*running, index)) > capacity:
                         break
                     if self.runs[index].under_way():
                         continue
@@ -178,10 +178,6 @@ class Sweep:
         self.view.failed(index, reason)
 
 
-def _room(runs: Sequence[Run], running: dict[int, Job], index: int, capacity: int) -> bool:
-    return sum(runs[other].request.devices for other in (*running, index)) <= capacity
-
-
 def _require_distinct(runs: Sequence[Run]) -> None:
     for path, count in Counter(run.record_path for run in runs).items():
         if count > 1:
@@ -189,18 +185,18 @@ def _require_distinct(runs: Sequence[Run]) -> None:
 
 
 def _require_networks(runs: Sequence[Run]) -> None:
-    """Build the network of every model and config once, so that options which do not go together end no run halfway."""
+    """Build the network of every model and config once, before the first run starts; ConfigError on invalid options."""
     for run in {(run.experiment.name, run.request.model, repr(run.experiment.config)): run for run in runs}.values():
         _require_network(run)
 
 
 def _require_network(run: Run) -> None:
-    """ConfigError if the network refuses its options. Of any other error the run itself tells, with its log."""
     try:
         with torch.random.fork_rng(devices=[]):
             run.experiment.build()
     except ValueError as error:
         raise ConfigError(f"{run.request.task} {run.request.preset} {run.request.model}: {error}") from error
+    # Other errors surface in the run's log.
     except Exception:
         return
 

@@ -1,4 +1,7 @@
-"""Runs as processes on this machine: one per run, one thread each (:mod:`mooring.suite.train.worker`)."""
+"""Runs as processes on this machine, one per run, with one thread each.
+
+Run as a module, ``python -m mooring.suite.train.engine_local REQUEST_AS_JSON``, it is such a process.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 
+from mooring.suite.records import RecordError
 from mooring.suite.train.engine import cores
-from mooring.suite.train.run import Run
+from mooring.suite.train.run import Run, RunRequest, resolve, run_one
+from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
 LOG_LINES = 15
-# Begins the line of a worker's log that says why it failed; the lines before it are details.
+# Begins the line of a worker's log with the reason of its failure; the lines before it are details.
 FAILED = "failed: "
-# Not from the current folder, unless this process imports from there: a file may be called like a module of Python.
-# Python 3.10 has no such switch.
-ELSEWHERE = ("-P",) if sys.version_info >= (3, 11) else ()
+# -P keeps the current folder off sys.path, where a file could shadow the standard library. Python 3.10 lacks it.
+SAFE_PATH_FLAGS = ("-P",) if sys.version_info >= (3, 11) else ()
 
 
 class LocalEngine:
-    """Starts ``python -m mooring.suite.train.worker``; output goes to ``log.txt`` in the run's folder."""
+    """An engine that starts a process per run; its output goes to ``log.txt`` in the run's folder."""
 
     def __init__(self) -> None:
         self.capacity = cores()
@@ -42,7 +48,7 @@ class LocalJob:
         self.log_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *ELSEWHERE, "-m", "mooring.suite.train.worker", run.request.to_json()],
+                [sys.executable, *SAFE_PATH_FLAGS, "-m", "mooring.suite.train.engine_local", run.request.to_json()],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -75,7 +81,7 @@ class LocalJob:
 
 
 def _ended(code: int) -> str:
-    """Return an exit code in words; shells and :func:`mooring.suite.train.fit.fit` add 128 to the number of a signal.
+    """Return an exit code as text; shells and :func:`mooring.suite.train.fit.fit` add 128 to the number of a signal.
 
     >>> _ended(1), _ended(-15) == _ended(143)
     ('exit code 1', True)
@@ -88,7 +94,7 @@ def _ended(code: int) -> str:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return this process's environment with one thread, and its import path, so that a worker imports what we do."""
+    """Return this process's environment with one thread and its import path, so that workers import the same code."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": path}
 
@@ -96,3 +102,32 @@ def worker_environment() -> dict[str, str]:
 def last_lines(text: str) -> str:
     """Return the end of a log or traceback, where the reason is."""
     return "\n".join(text.splitlines()[-LOG_LINES:])
+
+
+def work(arguments: list[str]) -> int:
+    """Run a request; return 0 when its record is written, otherwise 1, with the reason as the last line on stderr."""
+    request = RunRequest.from_json(arguments[0])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        run_one(request, ProgressFile(resolve(request).folder / PROGRESS_FILE))
+    except (RecordError, ArithmeticError) as error:
+        # These messages give advice; a traceback would hide them.
+        print(f"{FAILED}{error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        print(f"{FAILED}{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _end_with_parent() -> None:
+    # The parent holds the other end of stdin and never writes: stdin ends when the parent does, even by SIGKILL.
+    # Without this, orphans would keep training beside the workers of the next start.
+    # Read without Python's buffer: a thread that waits in it would hold its lock when the interpreter shuts down.
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(work(sys.argv[1:]))

@@ -67,7 +67,7 @@ class RayEngine:
 
 
 def _needs(run: Run) -> dict[str, int]:
-    """What a run takes of one machine."""
+    """Return what a run takes of one machine."""
     devices = run.request.devices
     return {"CPU": devices, "GPU": devices} if run.request.accelerator == "cuda" else {"CPU": devices}
 
@@ -99,7 +99,7 @@ class RayJob:
 
 
 def _run(text: str, folder: str) -> str:
-    # A machine that does not share the folder has its own data, at a path of its own (MOORING_DATA).
+    # A machine that does not share the folder has its data at another path (MOORING_DATA).
     with contextlib.suppress(OSError):
         os.chdir(folder)
     request = RunRequest.from_json(text)

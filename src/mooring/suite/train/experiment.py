@@ -1,4 +1,4 @@
-"""An experiment as the trainer sees it, and the registry of all experiments."""
+"""Experiments: the interface that the trainer calls, and the registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mooring.suite.train.config import OutOfRange, flat, override
 
 Config = TypeVar("Config", bound="TrainConfig")
 INTEGRATIONS = {SlotFiLM: "film", ResidualAdd: "residual", GlobalFiLM: "global_film"}
-# The ranges that a config may ask for, in words and as a test.
+# Ranges of config fields, as text and as a test.
 RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
     "at_least_one": ("1 or more", lambda value: value >= 1),
     "above_zero": ("a number above 0", lambda value: 0 < value < math.inf),
@@ -30,7 +30,7 @@ RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What every run has; each task subclasses it and adds its own fields, or parts that have them.
+    """The config of every run; each task subclasses it and adds fields, or sections with fields.
 
     Args:
         epochs: largest number of epochs (:meth:`Experiment.should_stop` may end a run earlier).
@@ -48,10 +48,10 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = 5.0
 
-    #: Fields of parts that are neither recorded nor set by name.
+    #: Fields of sections that are neither recorded nor set by name.
     HIDDEN: ClassVar[tuple[str, ...]] = ()
-    #: Fields that must be at least 1, above 0, and at least 0. A subclass names its own only, or one of its base's
-    #: that is to have another range. None passes everywhere.
+    #: Fields that must be at least 1, above 0, and at least 0. A subclass lists its new fields, and fields of its base
+    #: that get another range. None is always allowed.
     at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
     above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
     not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
@@ -60,7 +60,7 @@ class TrainConfig:
         self.check_ranges()
 
     def but(self: Config, **changes: Any) -> Config:
-        """The config with some fields changed, those of its parts among them: ``config.but(epochs=3, slots=5)``."""
+        """Return the config with some fields changed, also fields of sections: ``config.but(epochs=3, slots=5)``."""
         return override(self, changes, type(self).__name__)
 
     def check_ranges(self) -> None:
@@ -81,10 +81,10 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class MemoryConfig(TrainConfig):
-    """As :class:`TrainConfig`, and the options of the global module, which are written and set by their own names.
+    """A :class:`TrainConfig` with the options of the global module as a section.
 
     Args:
-        memory: see :class:`~mooring.nn.MemoryOptions`; widths are the task's, which calls ``memory.at(channels)``.
+        memory: see :class:`~mooring.nn.MemoryOptions`; the task sets the widths with ``memory.at(channels)``.
     """
 
     memory: MemoryOptions = MemoryOptions()
@@ -95,15 +95,14 @@ class MemoryConfig(TrainConfig):
 
 
 class Experiment(ABC):
-    """A task, a model and a seed: data, network, loss and metrics, with everything random a pure function of
-    (seed, epoch, step). Epochs and steps count from 0, here and in the records.
+    """One task, model and seed. All randomness is a pure function of (seed, epoch, step), both counted from 0.
 
-    Nothing may be carried from one call to the next (a cache of pure results is fine): a resumed run makes a new object
-    and calls only what is left.
+    No state may pass from one call to the next (a cache of pure results is fine): a resumed run makes a new object and
+    makes only the remaining calls.
 
     Args:
         config: one of the presets, or one with other values.
-        model: which variant to build, one of those the task knows.
+        model: the variant to build, one of the task's.
         seed: seed of the whole run.
     """
 
@@ -160,7 +159,7 @@ class Experiment(ABC):
         return modules
 
     def describe(self) -> dict[str, Any]:
-        """Return what a record tells tables about the model: its ``title``, and its ``order`` among the others."""
+        """Return the model's ``title`` in tables, and its ``order`` among the others, for the record."""
         order = self.models.index(self.model) if self.model in self.models else len(self.models)
         return {"title": self.model, "order": order}
 
@@ -202,7 +201,7 @@ class Experiment(ABC):
 
 
 def describe(model: str, without: Mapping[str, str]) -> dict[str, Any]:
-    """:meth:`~mooring.suite.train.Experiment.describe` of a model that is a global module, or has none.
+    """Return :meth:`~mooring.suite.train.Experiment.describe` of a model that is a global module, or has none.
 
     Args:
         model: its name.
@@ -225,7 +224,7 @@ def is_memory(parameter: str) -> bool:
 def effective_options(net: nn.Module) -> dict[str, Any]:
     """Return the options of the first slot memory as it was built; empty for a network without slots.
 
-    A model may set options itself, as ``moored`` does, or have no use for some of the config.
+    A model may set options itself, as ``moored`` does, or ignore options of the config.
     """
     # Found by its steps, which a readout has too.
     memory: Any = next((part for part in net.modules() if isinstance(getattr(part, "update", None), SlotUpdate)), None)
@@ -259,7 +258,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {}
 
 
 def register_experiment(cls: ExperimentType) -> ExperimentType:
-    """Class decorator: make an experiment known under its `name`."""
+    """Register an experiment class under its `name`; a class decorator."""
     known = EXPERIMENTS.get(cls.name)
     if known is not None and known.__qualname__ != cls.__qualname__:
         raise ValueError(
@@ -272,9 +271,9 @@ def register_experiment(cls: ExperimentType) -> ExperimentType:
 def get_experiment(task: str) -> type[Experiment]:
     """Return the experiment class of a task: a registered name, or ``module.path:ClassName``, which is imported.
 
-    For a name that was typed, not for one that was read from a file.
+    Pass only a name that a user typed, not one that was read from a file.
     """
-    return _own_experiment(task) if ":" in task else registered_experiment(task)
+    return _imported_experiment(task) if ":" in task else registered_experiment(task)
 
 
 def registered_experiment(task: str) -> type[Experiment]:
@@ -297,24 +296,24 @@ def list_experiments() -> dict[str, type[Experiment]]:
     return dict(EXPERIMENTS)
 
 
-def _own_experiment(task: str) -> type[Experiment]:
-    found = import_object(task, "task")
-    if not isinstance(found, type) or not issubclass(found, Experiment):
+def _imported_experiment(task: str) -> type[Experiment]:
+    cls = import_object(task, "task")
+    if not isinstance(cls, type) or not issubclass(cls, Experiment):
         raise ValueError(f"task: {task} is not a class derived from mooring.suite.train.Experiment.")
-    return found
+    return cls
 
 
 def _task_modules(wanted: str = "") -> dict[str, str]:
-    """The module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
+    """Return the module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
 
     The folder that a wanted task is named after is searched first, and no folder after the one that has it.
     """
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     suite = importlib.import_module("mooring.suite")
-    folders = [one.name for one in pkgutil.iter_modules(suite.__path__) if one.ispkg and one.name not in MACHINERY]
+    folders = [item.name for item in pkgutil.iter_modules(suite.__path__) if item.ispkg and item.name not in MACHINERY]
     for name in sorted(folders, key=lambda name: not wanted.startswith(name.replace("_", "-"))):
         folder = importlib.import_module(f"mooring.suite.{name}")
-        found |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
-        if wanted in found:
+        modules |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
+        if wanted in modules:
             break
-    return found
+    return modules

@@ -1,4 +1,4 @@
-"""Training from a checkpoint to the end: Lightning runs the steps; the loss, AdamW and the end of an epoch are ours."""
+"""Training from a checkpoint to the end. Lightning runs the steps."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def fit(
 ) -> None:
     """Train `net` from `state` onwards; the result is the newest checkpoint of `store`, whose `done` is then set.
 
-    With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged. Of
-    a GPU only the training steps make use; the network is evaluated on the CPU, where the batches are made.
+    With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged. Only
+    the training steps use a GPU; the network is evaluated on the CPU, where the batches are made.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
     with _quiet():
@@ -64,7 +64,7 @@ def fit(
 
 
 class NonFiniteLoss(ArithmeticError):
-    """A loss or gradient became nan or infinite in training."""
+    """A loss or gradient became NaN or infinite in training."""
 
 
 class TrainingModule(lightning.LightningModule):
@@ -161,7 +161,7 @@ class TrainingModule(lightning.LightningModule):
 
 
 class Steps:
-    """One epoch's batches, made when they are asked for; rank r of k takes the batches of steps s * k + r."""
+    """The batches of one epoch, made on demand; rank r of k takes the batches of steps s * k + r."""
 
     def __init__(self, module: TrainingModule) -> None:
         self.module = module
@@ -176,7 +176,7 @@ class Steps:
 
 
 class EpochEnd(lightning.Callback):
-    """After each epoch: evaluate, select, checkpoint, report, and stop when the experiment says so."""
+    """A callback that evaluates, selects, saves, reports and perhaps stops after each epoch."""
 
     def __init__(self, experiment: Experiment, state: Checkpoint, store: CheckpointStore, monitor: Monitor) -> None:
         self.experiment = experiment
@@ -228,7 +228,7 @@ class EpochEnd(lightning.Callback):
 
 
 def improves(experiment: Experiment, row: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Return whether `row` beats `best` by the experiment's `select`; ties keep the earlier, nan beats only None."""
+    """Return whether `row` beats `best` by the experiment's `select`; ties keep the earlier, NaN beats only None."""
     name, direction = experiment.select
     if name not in row:
         known = ", ".join(row)
@@ -241,7 +241,7 @@ def improves(experiment: Experiment, row: dict[str, float], best: dict[str, floa
 
 @contextlib.contextmanager
 def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
-    """Eval mode, no gradients, and a random state of its own, so that evaluation does not affect training."""
+    """Enter eval mode without gradients and with a separate random state, so that training is not affected."""
     training = net.training
     net.eval()
     try:
@@ -254,7 +254,7 @@ def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_cpu(net: nn.Module) -> Iterator[None]:
-    """Have the network on the CPU, where evaluation makes its batches, and then where it was."""
+    """Move the network to the CPU, where evaluation makes its batches, and back afterwards."""
     device = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
     net.cpu()
     try:
@@ -289,7 +289,7 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    # Lightning announces devices, tips and the end of fitting for every run; our own progress says what matters.
+    # Lightning announces devices, tips and the end of fitting for every run; our progress line is enough.
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

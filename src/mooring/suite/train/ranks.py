@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import threading
 
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from lightning.pytorch.strategies import DDPStrategy
 
+from mooring.suite.files import end_with_parent
+
 
 class OneMachine(LightningEnvironment):
-    """The ranks of one run, started here, whatever Slurm, torchrun or an earlier run left in the environment."""
+    """The environment of the ranks of one run, independent of variables of Slurm, torchrun or an earlier run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,29 +37,21 @@ class OneMachine(LightningEnvironment):
         return 0
 
     def local_rank(self) -> int:
-        # Lightning sets the variable in the ranks; in the launcher somebody else did.
+        # In the launcher the variable was not set by Lightning.
         return 0 if os.getpid() == self.launcher else super().local_rank()
 
 
 def strategy(devices: int, accelerator: str) -> DDPStrategy | str:
-    """Return how Lightning trains on so many devices."""
+    """Return the strategy of Lightning for a number of devices."""
     if devices == 1:
         return "auto"
-    # Spawned because Lightning gives each rank weights of its own only then: ranks of a fork server share their memory,
-    # and every rank's step would be applied to the same weights.
+    # Spawned, because ranks of a fork server would share the memory of the weights and each apply its step to it.
     backend = "nccl" if accelerator == "cuda" else "gloo"
     return DDPStrategy(process_group_backend=backend, start_method="spawn", find_unused_parameters=True)
 
 
 def end_with_launcher() -> None:
     """End this rank when the process that launched it is killed, or it would go on training beside the resumed run."""
-    threading.Thread(target=_wait_for_launcher, daemon=True).start()
+    end_with_parent()
     # Lightning's handler would wait for the other ranks, which received no signal.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _wait_for_launcher() -> None:
-    launcher = multiprocessing.parent_process()
-    assert launcher is not None
-    launcher.join()
-    os._exit(1)

@@ -1,4 +1,4 @@
-"""One run, from request to record; it can be resumed at any moment."""
+"""One run, from request to record; a killed run can be resumed at any moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import nn
 
 from mooring.named import suggest
 from mooring.suite.files import hold, remove_leftovers
-from mooring.suite.records import USUALLY, Identity, RecordError, RunRecord, git_commit, record_path, versions
+from mooring.suite.records import DEFAULT_HARDWARE, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
@@ -27,8 +27,8 @@ from mooring.suite.train.view import Monitor
 LOCK = "lock"
 # Long enough for a killed predecessor to release the lock, short enough not to look like a hang.
 LOCK_SECONDS = 10.0
-# Stands between the commits of a run that was resumed with other code.
-THEN = ", then "
+# Between the commits of a run that was resumed with other code.
+COMMIT_SEPARATOR = ", then "
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RunRequest:
         out: folder of the records.
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
             averaged, so k devices mean a batch k times as large, and a different run.
-        accelerator: what it trains on: ``cpu``, ``cuda``, ``mps``, or ``auto`` for what there is.
+        accelerator: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best one of this machine.
     """
 
     task: str
@@ -71,10 +71,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Run:
-    """A request with what follows from it: the experiment, where the record goes, and what differs from the preset.
-
-    ``changed`` has the preset's own values.
-    """
+    """A request with its experiment, the path of its record, and the preset's values of the changed fields."""
 
     request: RunRequest
     experiment: Experiment
@@ -83,11 +80,11 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Where checkpoints, log and curves go while the run is under way."""
+        """The folder of checkpoints, log and curves while the run is under way."""
         return self.record_path.with_suffix("")
 
     def require_accelerator(self) -> None:
-        """ConfigError if this machine lacks what the run trains on; another machine of a cluster may have it."""
+        """Raise ConfigError if this machine lacks the accelerator; another machine of a cluster may have it."""
         name = self.request.accelerator
         if not _accelerators()[name]:
             where = f"{self.experiment.name} {self.request.preset!r}"
@@ -104,20 +101,20 @@ class Run:
 
     @property
     def identity(self) -> Identity:
-        """What must agree for a record or checkpoint to belong to this run."""
+        """The facts that a record or checkpoint of this run shares."""
         experiment, request = self.experiment, self.request
         return Identity(
             task=experiment.name,
             model=request.model,
             seed=request.seed,
-            config={**to_json(experiment.config), **{name: getattr(request, name) for name in USUALLY}},
+            config={**to_json(experiment.config), **{name: getattr(request, name) for name in DEFAULT_HARDWARE}},
             data=experiment.data_hash(),
             code=code_hashes(experiment.source_modules()),
-            defaults={**defaults(type(experiment.config)), **USUALLY},
+            defaults={**defaults(type(experiment.config)), **DEFAULT_HARDWARE},
         )
 
     def finished(self) -> RunRecord | None:
-        """Return the record if the run is finished; an error if it is of another run, or of another config."""
+        """Return the record if the run is finished; RecordError if it belongs to another run or config."""
         if not self.record_path.exists():
             return None
         record = RunRecord.read(self.record_path)
@@ -127,7 +124,7 @@ class Run:
 
 
 def resolve(request: RunRequest) -> Run:
-    """Look up what a request names, and refuse a preset, a field or a model that does not exist."""
+    """Look up the names of a request; ConfigError for a preset, a field or a model that does not exist."""
     cls = get_experiment(request.task)
     if request.preset not in cls.presets:
         meant = suggest(request.preset, cls.presets, f"the presets are {', '.join(cls.presets)}.")
@@ -148,7 +145,7 @@ def resolve(request: RunRequest) -> Run:
 
 
 def _plain(value: Any) -> str:
-    """A value as a part of a folder's name, which holds no path of its own.
+    """Return a value as text for the name of a folder, without a path separator.
 
     >>> _plain(0.5), _plain((1, 2)), _plain("mean+sum"), _plain("../a")
     ('0.5', '1+2', 'mean+sum', '..%2Fa')
@@ -161,12 +158,12 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
 
     A finished run is not run again. The record does not depend on how often the run was killed, except for
     `wall_seconds`, the versions of the process that finished it, and `git_commit`, which names more than one commit
-    where it was resumed with other code (:func:`after`). The caller's random state and number of threads
+    if it was resumed with other code (:func:`join_commits`). The caller's random state and number of threads
     are restored; training uses one thread, because the rounding of sums depends on the number of threads.
 
     Args:
-        request: what to run.
-        monitor: told of finished epochs and of corrupt checkpoints; by default the latter become warnings.
+        request: the run.
+        monitor: receives finished epochs and notes, e.g. on a corrupt checkpoint; by default notes become warnings.
     """
     run, monitor = resolve(request), monitor or Monitor()
     run.require_accelerator()
@@ -181,10 +178,10 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     request, experiment = run.request, run.experiment
     identity = run.identity
     store = CheckpointStore(run.folder, identity)
-    # Asked before training: what is committed meanwhile is not the code that trains.
+    # Before training, since commits made meanwhile do not change the code that trains.
     commit = git_commit()
     state = store.load(monitor.note) or Checkpoint(git_commit=commit)
-    state.git_commit = after(state.git_commit, commit)
+    state.git_commit = join_commits(state.git_commit, commit)
     seed_torch(derive_seed(experiment.seed, "build"))
     net = experiment.build()
     if not state.done:
@@ -233,28 +230,30 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     return RunRecord.read(run.record_path)
 
 
-def after(before: str, now: str) -> str:
-    """The commit of a run that was trained at `before` and resumed at `now`; more than one cannot be published.
+def join_commits(trained_at: str, resumed_at: str) -> str:
+    """Return the commits of a resumed run as one text; a record with more than one commit cannot be published.
 
-    >>> after("a", "a"), after("a-dirty", "b"), after("a, then b", "b"), after("a, then b", "c")
-    ('a', 'a-dirty, then b', 'a, then b', 'a, then others, then c')
+    >>> join_commits("a", "a"), join_commits("a-dirty", "b"), join_commits("a, then b", "c")
+    ('a', 'a-dirty, then b', 'a, then others, then c')
+    >>> join_commits("a, then b", "b")
+    'a, then b'
     """
-    first, then, _ = before.partition(THEN)
-    if before == now or before.endswith(f"{THEN}{now}"):
-        return before
-    return f"{first}{THEN}others{THEN}{now}" if then else f"{first}{THEN}{now}"
+    commits = trained_at.split(COMMIT_SEPARATOR)
+    if commits[-1] == resumed_at:
+        return trained_at
+    return COMMIT_SEPARATOR.join([commits[0], *(["others"] if len(commits) > 1 else []), resumed_at])
 
 
 def _accelerator(name: str, where: str) -> str:
-    """What to train on, by the name that the record has."""
-    there = _accelerators()
-    if name != "auto" and name not in there:
-        raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(there)} or auto.")
-    return next(known for known in ("cuda", "mps", "cpu") if there[known]) if name == "auto" else name
+    """Return the name of the accelerator for the record."""
+    available = _accelerators()
+    if name != "auto" and name not in available:
+        raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(available)} or auto.")
+    return next(known for known in ("cuda", "mps", "cpu") if available[known]) if name == "auto" else name
 
 
 def _accelerators() -> dict[str, bool]:
-    """The accelerators by name, and whether torch finds them on this machine."""
+    """Return the accelerators by name, and whether torch finds them on this machine."""
     return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
 
 

@@ -1,4 +1,4 @@
-"""Training on a finite set: an epoch shows a graph at most once, while the learning rate warms up and then falls."""
+"""Training on a finite set: an epoch shows a graph at most once; the learning rate warms up and then falls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOWEST_RATE = 0.01
 
 @dataclass(frozen=True)
 class FiniteConfig(TrainConfig):
-    """As :class:`TrainConfig`, and the training set.
+    """A :class:`TrainConfig` with a finite training set.
 
     Args:
         batch_size: graphs per step.
@@ -69,7 +69,7 @@ class FiniteExperiment(WarmedExperiment):
 def shuffled(numbers: NDArray[np.int64], batch_size: int, seed: int, epoch: int, step: int) -> NDArray[np.int64]:
     """Return the numbers that a step takes; every epoch has its own order."""
     order = np.random.default_rng((seed, epoch)).permutation(numbers)
-    # More steps than an epoch has come from several devices, each with its own batches: the epoch starts over.
+    # With several devices an epoch has more batches than fit into the set, and starts over.
     first = step * batch_size % len(numbers)
     return np.take(order, range(first, first + batch_size), mode="wrap")
 

@@ -1,7 +1,7 @@
-"""The progress of a run, and how the user sees it.
+"""The progress of runs on the terminal.
 
-A run reports to a monitor. In a process of its own that is a small file, written atomically, which the parent reads
-and shows: one live line per run on a terminal, plain lines elsewhere.
+A run reports to a monitor. In a worker the monitor is a small file, written atomically, which the parent reads and
+shows: one live line per run on a terminal, plain lines elsewhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Progress:
         epochs_done, epochs: finished epochs, and the largest number of them.
         metrics: the last epoch's row.
         seconds_left: estimate until the last epoch; None before the first is finished.
-        notes: what the user should know, e.g. a corrupt checkpoint.
+        notes: messages for the user, e.g. on a corrupt checkpoint.
     """
 
     epochs_done: int
@@ -49,18 +49,18 @@ class Progress:
 
 
 class Monitor:
-    """Receives what a run reports; this one turns notes into warnings and ignores the rest."""
+    """The receiver of a run's reports; this one turns notes into warnings and ignores the rest."""
 
     def note(self, text: str) -> None:
-        """Something the user should know."""
+        """Receive a message for the user."""
         warnings.warn(text, UserWarning, stacklevel=2)
 
     def epoch(self, progress: Progress) -> None:
-        """An epoch is finished."""
+        """Receive the progress after an epoch."""
 
 
 class ProgressFile(Monitor):
-    """Writes progress to a file, at most every `interval` seconds; notes at once, and to stderr for the log."""
+    """A monitor that writes progress to a file every `interval` seconds, and notes at once, also to stderr."""
 
     def __init__(self, path: Path, interval: float = 0.5) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class ProgressFile(Monitor):
 
 
 def read_progress(path: Path) -> Progress | None:
-    """Return what the file says; None while it does not exist."""
+    """Return the progress in the file; None while it does not exist."""
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def read_progress(path: Path) -> Progress | None:
 
 
 class View:
-    """The latest state of each run, and lines for what must not be missed."""
+    """The latest state of each run, and lines for important messages."""
 
     def __init__(self, names: Sequence[str], experiments: Sequence[Experiment], console: Console) -> None:
         self.names = list(names)
@@ -112,11 +112,11 @@ class View:
         pass
 
     def started(self, index: int) -> None:
-        """The run has a process; its first epoch may take seconds."""
+        """Mark a run as started; its first epoch may take seconds."""
         self.status[index] = "running"
 
     def progress(self, index: int, progress: Progress) -> None:
-        """The run is at `progress`, which may be the same as last time."""
+        """Update the progress of a run and print new notes."""
         for note in progress.notes:
             if (index, note) not in self.noted:
                 self.noted.add((index, note))
@@ -124,7 +124,7 @@ class View:
         self.latest[index] = progress
 
     def finished(self, index: int, record: RunRecord, again: bool = False) -> None:
-        """The run has its record, or had it from the start."""
+        """Mark a run as finished (``again``: it already was)."""
         self.status[index] = "finished"
         row = {**record.metrics["best"], "epoch": record.selected_epoch}
         epochs = len(record.metrics["epochs"])
@@ -133,20 +133,20 @@ class View:
         self.say(f"{self.names[index]}: {how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
 
     def failed(self, index: int, reason: str) -> None:
-        """The run has ended without a record."""
+        """Mark a run as failed: it ended without a record."""
         self.status[index] = "failed"
         self.say(f"{self.names[index]}: failed: {reason}")
 
     def elsewhere(self, index: int) -> None:
-        """Another process is training the run."""
+        """Mark a run as trained by another process."""
         self.status[index] = "elsewhere"
         self.say(f"{self.names[index]}: run by another process, skipped")
 
     def tick(self) -> None:
-        """Called a few times a second."""
+        """Refresh the view; called a few times a second."""
 
     def say(self, text: str) -> None:
-        """Print a line of its own, without markup or cuts, because it may hold paths and tracebacks."""
+        """Print a line without markup or cuts, because it may hold paths and tracebacks."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def metrics(self, index: int) -> str:
@@ -163,7 +163,7 @@ class View:
 
 
 class PlainView(View):
-    """One line when a run ends and, every 15 seconds, one for each run under way."""
+    """A view with one line when a run ends and, every 15 seconds, one for each run under way."""
 
     def __enter__(self) -> PlainView:
         self.printed = time.monotonic()
@@ -181,7 +181,7 @@ class PlainView(View):
 
 
 class LiveView(View):
-    """A table of the runs under way, redrawn in place; what has ended is printed above it."""
+    """A view with a table of the runs under way, redrawn in place below the lines of ended runs."""
 
     def __enter__(self) -> LiveView:
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.table, transient=True)
@@ -192,7 +192,7 @@ class LiveView(View):
         self.live.stop()
 
     def table(self) -> Table:
-        """Return the table as it should look now."""
+        """Return the table of the moment."""
         table = Table(box=None, padding=(0, 2, 0, 0))
         # Names and numbers wrap where the terminal is narrow; the bar is the first to go.
         bar = self.console.width >= WIDE_ENOUGH_FOR_A_BAR

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from mooring.suite.records import Records
 from mooring.suite.report.drawing import (
@@ -16,13 +14,12 @@ from mooring.suite.report.drawing import (
     colours,
     curve,
     end_labels,
-    figure,
     inked,
     log_ticks,
     panel,
 )
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import short, usual_groups
-from mooring.suite.two_radius import maps as _maps  # noqa: F401 (its figures are registered too)
 from mooring.suite.two_radius.tables import (
     COUNTED,
     ORIGINAL,
@@ -35,13 +32,27 @@ from mooring.suite.two_radius.tables import (
     scales_of,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 COPIES = (1, 2, 3)
 ORANGE, BLUE, SKY = PALETTE[0], PALETTE[1], PALETTE[5]
 # Differences of states below the floor are drawn on it: a logarithmic axis has no zero.
 FLOOR, ROUNDING = 1e-8, 1e-5
 
 
-@figure("idea", task=COUNTED)
+@figure(
+    "idea",
+    task=COUNTED,
+    title="The idea in one picture",
+    caption="""
+    A slot attends to two sources, a and b, and both are repeated r times: without an anchor their shares never change,
+    so the slot cannot know r. With an anchor of weight one in the same softmax, the anchor's share falls from 1/3 to
+    1/5 to 1/7, and 1/share - 1 is the number of nodes that wrote; the library keeps the log-odds of that share, the
+    same information, beside the content.
+    """,
+)
 def anchor_idea(records: Records) -> list[Figure]:
     """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
 
@@ -71,7 +82,16 @@ def anchor_idea(records: Records) -> list[Figure]:
     return panels
 
 
-@figure("learning-curves", task=COUNTED)
+@figure(
+    "learning-curves",
+    task=COUNTED,
+    title="Learning curves (preset {preset})",
+    caption="""
+    Each line is the mean over seeds of the validation accuracy; the band runs from the worst seed to the best, and a
+    seed that has stopped keeps its last value. A model at the chance line does no better than a constant guess, and the
+    blind ceiling is the most that a model can reach that knows what was written but not how often.
+    """,
+)
 def learning_curves(records: Records, preset: str) -> list[Figure]:
     """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
     groups, reference = inked(usual_groups(records, COUNTED, preset)), _reference(records, preset)
@@ -100,7 +120,16 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
     return panels
 
 
-@figure("state-distance", task=COUNTED)
+@figure(
+    "state-distance",
+    task=COUNTED,
+    title="Does the memory change when everything is repeated? (preset {preset})",
+    caption="""
+    One assignment is rendered at several scales, and the whole global state is compared with its state at the first of
+    them; dots are seeds, the line their median. A state that stays below rounding error carries nothing about the
+    number of copies, so no decoder behind it can recover the count (prop:replication).
+    """,
+)
 def state_distance(records: Records, preset: str) -> list[Figure]:
     """Largest difference from the state at the first scale on a logarithmic axis; nothing where there is no state."""
     groups = inked(usual_groups(records, COUNTED, preset), "diagnostics", "state_distance")
@@ -120,12 +149,12 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
                     f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
                 )
         # The distance of the first state from itself is zero, which says nothing.
-        kept = range(1, len(scales))
+        later = range(1, len(scales))
         x = scales[1:]
         for values in by_run:
-            seen = [max(values[i], FLOOR) for i in kept]
+            seen = [max(values[i], FLOOR) for i in later]
             axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
-        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in kept]
+        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in later]
         curve(axes, x, middle, group.short, ink)
         axes.set_xticks(x)
         labels.append((middle[-1], group.short, ink))
@@ -138,7 +167,16 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
     return [figure]
 
 
-@figure("count-by-scale", task=COUNTED)
+@figure(
+    "count-by-scale",
+    task=COUNTED,
+    title="Counting at each scale (preset {preset})",
+    caption="""
+    How often the exact count is right when every source appears r times its base number, mean over seeds. A model that
+    cannot see r gives the same answers at every scale, so what it gains at one scale it loses at another, and its
+    expected mean stays at or below the ceiling.
+    """,
+)
 def count_by_scale(records: Records, preset: str) -> list[Figure]:
     """Mean over seeds of the count accuracy at each scale, one line per model."""
     field = ("diagnostics", "count_accuracy_by_scale")
@@ -159,7 +197,16 @@ def count_by_scale(records: Records, preset: str) -> list[Figure]:
     return [figure]
 
 
-@figure("original-two-radius", task=ORIGINAL)
+@figure(
+    "original-two-radius",
+    task=ORIGINAL,
+    title="The original task as it grows",
+    caption="""
+    Every target must fetch one of ten labels through a bottleneck that n sources share. Left, what we measured with
+    2,000 updates or fewer; right, the numbers of Mishayev et al. (arXiv 2511.20406), who tune each model: the panels
+    are not comparable like for like.
+    """,
+)
 def accuracy_by_size(records: Records) -> list[Figure]:
     """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
     rows = measured(records.runs(ORIGINAL))

@@ -8,8 +8,8 @@ from math import log, log2
 from statistics import fmean, linear_regression
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, estimate, group, shares, show, title
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 LEADERBOARD = "two-radius-leaderboard"
@@ -23,8 +23,19 @@ ENOUGH = 0.99
 DEVELOPMENT = 100
 
 
-@table("wide-states", task=LEADERBOARD)
-def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Rows | None:
+@table(
+    "wide-states",
+    task=LEADERBOARD,
+    title="One wide state or many slots, without a cap on parameters",
+    notes="""
+    n identifiers; n slots of width 64, or one state of width 64 n. Accuracies in %{interval}{listed}, at the epoch with
+    the best Both. Parameters are those of the memory. Bound: the bits that thm:lower asks of each number of the memory
+    for the labels alone, n log2 n in all; a row above 32, the bits of a float, would be ruled out. A run ends when a
+    validation has no mistake; the updates are the mean over the solved ones. Settings: learning rates tried at a
+    development seed, which is not among the seeds.
+    """,
+)
+def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Body | None:
     """One wide state, read in several ways, against slots: by number of identifiers and updates, best first.
 
     Args:
@@ -69,13 +80,15 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
         Column("Settings"),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=[point.group for point in points])
+    return Body(columns, rows, groups=[point.group for point in points])
 
 
 def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
     """The points with one of the wanted numbers, or all."""
     there = sorted({number(point) for point in points})
-    unknown = [] if wanted == "all" or not points else [one for one in wanted.split(",") if one not in map(str, there)]
+    unknown = (
+        [] if wanted == "all" or not points else [text for text in wanted.split(",") if text not in map(str, there)]
+    )
     if unknown:
         raise ValueError(
             f"table 'wide-states': no run with {name}={unknown[0]}, expected some of {', '.join(map(str, there))}, or "
@@ -127,8 +140,18 @@ def wide_points(records: Records) -> list[WidePoint]:
     return sorted(points, key=lambda point: (point.identifiers, point.updates, order[id(point)]))
 
 
-@table("learnability", task=LEADERBOARD)
-def learnability(records: Records, preset: str) -> Rows | None:
+@table(
+    "learnability",
+    task=LEADERBOARD,
+    title="How many updates training needs",
+    notes="""
+    Counted Two-Radius, no cap on parameters, one size changed at a time; a run stops at its first validation without a
+    mistake, or after 2,000 updates. Updates until a validation has 99 % of the labels, or of labels with their counts,
+    right{interval}, or all seeds if they lie far apart. There is a validation every 50 updates, so 50 is the smallest
+    number that can be measured.
+    """,
+)
+def learnability(records: Records, preset: str) -> Body | None:
     """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
     apart = (*SIZES, "addressed")
     groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
@@ -164,7 +187,7 @@ def learnability(records: Records, preset: str) -> Rows | None:
     addressed = [item for item in groups if _addressed(item)]
     models = dict.fromkeys(item.model for item in addressed)
     notes = [sentence for model in models for sentence in _growth(model, addressed)]
-    return Rows(columns, rows, notes, groups=groups)
+    return Body(columns, rows, notes, groups=groups)
 
 
 def _addressed(item: Group) -> bool:
@@ -181,34 +204,34 @@ def updates_to(run: Record, metric: str) -> int | None:
 
 def _reached(item: Group, metric: str) -> str:
     """Mean and interval over the seeds that got there, or the seeds if they lie apart, and how many if not all did."""
-    found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
-    if not found:
+    solved = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
+    if not solved:
         return ABSENT
-    value = estimate([float(updates) for updates in found])
+    value = estimate([float(updates) for updates in solved])
     apart = value.half_width is not None and value.half_width > value.mean / 2
-    text = f"{value.mean:.0f} ({', '.join(map(str, found))})" if apart else show(value, 1.0, 0)
-    return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
+    text = f"{value.mean:.0f} ({', '.join(map(str, solved))})" if apart else show(value, 1.0, 0)
+    return text if len(solved) == len(item.runs) else f"{text} ({len(solved)} of {len(item.runs)})"
 
 
 def _growth(model: str, groups: Sequence[Group]) -> list[str]:
     """How the updates grow with identifiers and with width, by least squares over logarithms."""
-    own = [item for item in groups if item.model == model]
-    values = {name: [item.first.number("config", name) for item in own] for name in SIZES}
-    usual = {name: max(set(found), key=found.count) for name, found in values.items()}
+    of_model = [item for item in groups if item.model == model]
+    values = {name: [item.first.number("config", name) for item in of_model] for name in SIZES}
+    usual = {name: max(set(sizes), key=sizes.count) for name, sizes in values.items()}
     sentences = []
     for name, follows in (("num_identifiers", "slots"), ("channels", None)):
         free = {name, follows}
         line = [
             item
-            for item in own
+            for item in of_model
             if all(item.first.number("config", other) == usual[other] for other in SIZES if other not in free)
             and (follows is None or item.first.number("config", name) == item.first.number("config", follows))
         ]
         for metric in ("label", "both"):
             points = [
-                (log(item.first.number("config", name)), log(fmean(found)))
+                (log(item.first.number("config", name)), log(fmean(needed)))
                 for item in line
-                if all(found := [updates_to(run, metric) or 0 for run in item.runs])
+                if all(needed := [updates_to(run, metric) or 0 for run in item.runs])
             ]
             if len(points) > 2:
                 slope = linear_regression(*zip(*points, strict=True)).slope

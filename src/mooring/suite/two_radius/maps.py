@@ -6,15 +6,18 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.drawing import HEAT, INK, MUTED, PALETTE, SMALL, figure, panel
+from mooring.suite.report.drawing import INK, MUTED, PALETTE, SMALL, heat, panel
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import Group, estimate, short, usual_groups
 from mooring.suite.two_radius.tables import COUNTED, SIZE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PERMUTATION = "two-radius-permutation"
 # Every cell of a heat map becomes a path of the drawing, and a page with larger maps would not open.
@@ -23,7 +26,16 @@ MOST_CELLS = 512
 BITS = {1: "-", 4: "--", 32: ":"}
 
 
-@figure("count-confusion", task=COUNTED)
+@figure(
+    "count-confusion",
+    task=COUNTED,
+    title="Which counts are confused (preset {preset})",
+    caption="""
+    Each row shows what is predicted for one true count, darker for more often; the dotted diagonal is the right answer.
+    A replication-blind model spreads each row over the counts that one base number can give at the different scales;
+    counts that no base number produces leave an empty row.
+    """,
+)
 def count_confusion(records: Records, preset: str) -> list[Figure]:
     """Confusion of counts summed over seeds, each row normalised to one; one panel per model."""
     panels = []
@@ -43,7 +55,7 @@ def count_confusion(records: Records, preset: str) -> list[Figure]:
         figure, axes = panel(group.short, "predicted count", "true count", (2.5, 2.5))
         size = len(share)
         edges = np.arange(size + 1) + 0.5
-        axes.pcolormesh(edges, edges, share, cmap=HEAT, vmin=0, vmax=1)
+        axes.pcolormesh(edges, edges, share, cmap=heat(), vmin=0, vmax=1)
         axes.plot([0.5, size + 0.5], [0.5, size + 0.5], color=MUTED, lw=0.7, ls=(0, (2, 3)))
         axes.set_aspect("equal")
         ticks = [count for count in range(1, size + 1) if count == 1 or count % 3 == 0]
@@ -54,19 +66,44 @@ def count_confusion(records: Records, preset: str) -> list[Figure]:
     return panels
 
 
-@figure("write-weights", task=COUNTED)
+@figure(
+    "write-weights",
+    task=COUNTED,
+    title="Who writes where (preset {preset})",
+    caption="""
+    Each row is a source identifier, each column a slot; the stronger the colour, the more of the slot's content comes
+    from that source (slots are sorted by the source they hold). One full cell per column means one source per slot, so
+    that different targets can read different things.
+    """,
+)
 def write_weights(records: Records, preset: str) -> list[Figure]:
     """Source identifier to slot, one panel per model."""
     return _weights(usual_groups(records, COUNTED, preset), "write_weights", "source identifier")
 
 
-@figure("read-weights", task=COUNTED)
+@figure(
+    "read-weights",
+    task=COUNTED,
+    title="Who reads where (preset {preset})",
+    caption="""
+    Each row is a target identifier and shows which slots it reads, with the slots in the order of the write map. Where
+    the two maps agree, a target reads the slot that its own source wrote to.
+    """,
+)
 def read_weights(records: Records, preset: str) -> list[Figure]:
     """Target identifier to slot, in the slot order of the write."""
     return _weights(usual_groups(records, COUNTED, preset), "read_weights", "target identifier")
 
 
-@figure("anchor-weights", task=COUNTED)
+@figure(
+    "anchor-weights",
+    task=COUNTED,
+    title="What the anchors measure (preset {preset})",
+    caption="""
+    Each row is a replication scale, each column a slot, and each cell the share of attention that the slot's private
+    anchor would keep. It falls as more copies are written; how far it falls gives the mass (prop:mass).
+    """,
+)
 def anchor_weights(records: Records, preset: str) -> list[Figure]:
     """Weight of each slot's anchor by replication scale."""
     panels = []
@@ -83,7 +120,16 @@ def anchor_weights(records: Records, preset: str) -> list[Figure]:
     return panels
 
 
-@figure("capacity", task=PERMUTATION)
+@figure(
+    "capacity",
+    task=PERMUTATION,
+    title="Slots, width and what must fit",
+    caption="""
+    Each cell is the label accuracy (%) of memories with L slots of width d on permutations of n labels, and each line
+    is the bound L d b = log2 n! of thm:lower for b bits per coordinate. Below a line exact recovery is impossible; how
+    far above it accuracy reaches 100 is a matter of training, which the bound says nothing about.
+    """,
+)
 def capacity(records: Records) -> list[Figure]:
     """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
@@ -103,7 +149,7 @@ def capacity(records: Records) -> list[Figure]:
         across, up = _edges(widths), _edges(slots)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
-        axes.pcolormesh(across, up, grid, cmap=HEAT, vmin=0, vmax=1)
+        axes.pcolormesh(across, up, grid, cmap=heat(), vmin=0, vmax=1)
         for row, slot in enumerate(slots):
             for column, width in enumerate(widths):
                 share = grid[row, column]
@@ -137,7 +183,7 @@ def in_slot_order(run: Record, weights: np.ndarray) -> np.ndarray:
 
 
 def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
-    """Rows of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
+    """Body of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
     try:
         values = np.array(rows, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -166,7 +212,7 @@ def _map(
     weights: np.ndarray, title: str, ylabel: str, rows: Sequence[str] | None = None, height: float = 2.9
 ) -> Figure:
     figure, axes = panel(title, "slot", ylabel, (3.3, height))
-    mesh = axes.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=max(float(weights.max()), 1e-12))
+    mesh = axes.pcolormesh(weights, cmap=heat(), vmin=0, vmax=max(float(weights.max()), 1e-12))
     axes.invert_yaxis()
     number = weights.shape[0]
     step = max(1, number // 6)

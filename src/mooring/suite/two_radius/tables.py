@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import (
     Group,
     estimate,
@@ -19,7 +20,6 @@ from mooring.suite.report.groups import (
     show,
     title,
 )
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 COUNTED, ORIGINAL = "two-radius", "two-radius-original"
@@ -85,8 +85,19 @@ class Reference:
         return cls.of(identifiers, base, [run.counted("scales", scale) for scale in scales])
 
 
-@table("two-radius", task=COUNTED)
-def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
+@table(
+    "two-radius",
+    task=COUNTED,
+    title="Counted Two-Radius, preset {preset}",
+    notes="""
+    Accuracy in %{interval}{listed}, at the epoch with the best Both. A run stops at its first validation without a
+    mistake, so 100.0 says that every seed had one, and nothing of later epochs.
+
+    Guessing gives {guesses}; a model that knows every base count but not the scale reaches at most {blind} on Count on
+    average. Settings: the preset's, or those in the name of a row.
+    """,
+)
+def accuracy(records: Records, preset: str, models: str = "all") -> Body:
     """Label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
     runs = records.runs(COUNTED, preset)
     groups = every = group(runs)
@@ -97,8 +108,10 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
     published: dict[int, tuple[float, float, float]] = {}
     for place, item in enumerate(groups):
         # The paper's numbers belong to the paper's configuration only, and to a task of its size.
-        own = preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
-        if own and item.model in PUBLISHED:
+        comparable = (
+            preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
+        )
+        if comparable and item.model in PUBLISHED:
             published[place] = PUBLISHED[item.model]
     rows = []
     for place, item in enumerate(groups):
@@ -115,11 +128,21 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
     chance, *_ = [Reference.of_run(run) for run in runs]
     *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
     notes = [*_differences(groups), *others(groups, every)]
-    return Rows(columns, rows, notes, groups=groups, guesses=" / ".join(guesses), blind=blind)
+    return Body(columns, rows, notes, groups=groups, guesses=" / ".join(guesses), blind=blind)
 
 
-@table("two-radius-diagnostics", task=COUNTED)
-def diagnostics(records: Records, preset: str) -> Rows:
+@table(
+    "two-radius-diagnostics",
+    task=COUNTED,
+    title="Diagnostics, preset {preset}",
+    notes="""
+    Means over seeds, accuracies in %. Fresh graphs were not used to select the epoch. Graphs: share of graphs with
+    every target right.
+
+    State change: largest difference of the global state from its {reference} state, over scales and seeds.
+    """,
+)
+def diagnostics(records: Records, preset: str) -> Body:
     """Accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time of every model."""
     groups = group(records.runs(COUNTED, preset))
     scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
@@ -143,20 +166,20 @@ def diagnostics(records: Records, preset: str) -> Rows:
     )
     runs = [item.first for item in groups if item.first.find("diagnostics", "state_distance") is not None]
     references = sorted({scale for run in runs for scale in compared(run)[:1]}) or [1]
-    return Rows(columns, rows, groups=groups, reference=" or ".join(f"r = {scale}" for scale in references))
+    return Body(columns, rows, groups=groups, reference=" or ".join(f"r = {scale}" for scale in references))
 
 
 def scales_of(run: Record) -> list[str]:
     """The replication scales at which a run was counted, in their order; none where it was not."""
     if run.find("diagnostics", "count_accuracy_by_scale") is None:
         return []
-    found = run.mapping("diagnostics", "count_accuracy_by_scale")
-    for scale in found:
+    accuracies = run.mapping("diagnostics", "count_accuracy_by_scale")
+    for scale in accuracies:
         if not re.fullmatch(r"[1-9]\d{0,8}", scale):
             raise run.error(
                 f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
             )
-    return sorted(found, key=int)
+    return sorted(accuracies, key=int)
 
 
 def compared(run: Record) -> list[int]:
@@ -194,8 +217,8 @@ class Line:
 
     def values(self, name: str) -> str:
         """The values a setting takes in the line, e.g. the slots where they grow with n."""
-        found = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
-        return ", ".join(dict.fromkeys(str(value) for value in found))
+        values = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
+        return ", ".join(dict.fromkeys(str(value) for value in values))
 
 
 def measured(runs: Sequence[Record]) -> list[Line]:
@@ -213,8 +236,16 @@ def measured(runs: Sequence[Record]) -> list[Line]:
     return sorted(lines.values(), key=lambda line: (rank(line.model), line.width, line.variant))
 
 
-@table("two-radius-original", task=ORIGINAL)
-def original(records: Records, preset: str | None = None) -> Rows:
+@table(
+    "two-radius-original",
+    task=ORIGINAL,
+    title="Original Two-Radius",
+    notes="""
+    Accuracy in %{interval}{listed}. Published: Mishayev et al., arXiv 2511.20406, who stop training at 92 % validation
+    accuracy.
+    """,
+)
+def original(records: Records, preset: str | None = None) -> Body:
     """Measured and published accuracy by n, one row per model and width."""
     runs = records.runs(ORIGINAL, preset)
     sizes = sorted({*PUBLISHED_SIZES, *(run.count(SIZE) for run in runs)})
@@ -234,7 +265,7 @@ def original(records: Records, preset: str | None = None) -> Rows:
         Column("Model", left=True), Column("Source", left=True), Column("Width"), Column("Slots"),
         *(Column(f"n = {n}") for n in sizes), Column("Seconds per run"),
     )  # fmt: skip
-    return Rows(columns, rows, groups=[item for line in lines for item in line.by_size.values()])
+    return Body(columns, rows, groups=[item for line in lines for item in line.by_size.values()])
 
 
 def _differences(groups: Sequence[Group]) -> list[str]:
@@ -250,12 +281,12 @@ def _differences(groups: Sequence[Group]) -> list[str]:
 
 
 def _distance(item: Group) -> str:
-    found = [
+    distances = [
         run.numbers("diagnostics", "state_distance", "max")
         for run in item.runs
         if run.find("diagnostics", "state_distance")
     ]
-    largest = max((max(values) for values in found), default=None)
+    largest = max((max(values) for values in distances), default=None)
     return ABSENT if largest is None else f"{largest:.1e}" if largest < 0.01 else f"{largest:.2f}"
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from itertools import cycle
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from typing import TYPE_CHECKING
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.drawing import MUTED, SMALL, belongs, colours, curve, end_labels, figure, log_ticks, panel
+from mooring.suite.report.drawing import MUTED, SMALL, belongs, colours, curve, end_labels, log_ticks, panel
+from mooring.suite.report.exhibits import figure
 from mooring.suite.report.groups import Group, estimate, group, rank, short
 from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, WidePoint, wide_points
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # One shape per number of identifiers.
 MARKS = ("o", "s", "^", "D")
@@ -19,7 +21,16 @@ MARKS = ("o", "s", "^", "D")
 Points = dict[int, dict[str, dict[int, list[Record]]]]
 
 
-@figure("wide-vn", task=LEADERBOARD)
+@figure(
+    "wide-vn",
+    task=LEADERBOARD,
+    title="One wide state or many slots, equal parameters",
+    caption="""
+    One virtual node of width M d, returned to its nodes in three ways, and M slots of width d, for n identifiers, with
+    the same number of parameters and limit on updates, each point at its better learning rate. The gap between the
+    lines at one width is what is lost by not exposing the factorisation.
+    """,
+)
 def by_width(records: Records) -> list[Figure]:
     """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
     points: Points = {}
@@ -31,7 +42,15 @@ def by_width(records: Records) -> list[Figure]:
     return [_by_width(points, metric) for metric in ("label", "both")] if points else []
 
 
-@figure("wide-states", task=LEADERBOARD)
+@figure(
+    "wide-states",
+    task=LEADERBOARD,
+    title="One wide state or many slots, over the updates",
+    caption="""
+    Validation accuracy while training, mean over seeds, for n identifiers: n slots of width 64, or one state of width
+    64 n that is summed over the nodes and read in five ways. No cap on parameters.
+    """,
+)
 def by_updates(records: Records) -> list[Figure]:
     """Both over the updates, mean over seeds, one panel per number of identifiers and budget."""
     points = wide_points(records)
@@ -48,9 +67,19 @@ def by_updates(records: Records) -> list[Figure]:
     return panels
 
 
-@figure("wide-parameters", task=LEADERBOARD)
+@figure(
+    "wide-parameters",
+    task=LEADERBOARD,
+    title="One wide state or many slots, by parameters",
+    caption="""
+    Best validation accuracy against the parameters of the memory, mean over seeds; the shape of a point is n, the
+    number of identifiers. A wide state has n times the width of a slot, so its line runs to the right as n grows.
+    """,
+)
 def by_parameters(records: Records) -> list[Figure]:
     """Both against the parameters of the memory, mean over seeds: one line per memory, from few identifiers to many."""
+    from matplotlib.lines import Line2D
+
     points = wide_points(records)
     if not points:
         return []
@@ -96,6 +125,8 @@ def _learning(axes: Axes, item: Group, updates: int, longest: int, ink: str) -> 
 
 def _by_width(points: Points, metric: str) -> Figure:
     inks = colours(model for models in points.values() for model in models)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(1.0 + 1.7 * len(points), 2.5))
     row = figure.subplots(1, len(points), sharey=True, squeeze=False)[0]
     for axes, (size, models) in zip(row, sorted(points.items()), strict=True):
@@ -112,13 +143,13 @@ def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str
     """Draw one model; its height at the largest width, its name and its colour."""
     widths = sorted(by_width)
     values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
-    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    heights = [100 * estimate(of_seeds).mean for of_seeds in values]
     axes.set_xscale("log", base=2)
     name = short(model, by_width[widths[-1]][0])
-    curve(axes, widths, found, name, ink, "-o", ms=3.5)
+    curve(axes, widths, heights, name, ink, "-o", ms=3.5)
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
-    return found[-1], name, ink
+    return heights[-1], name, ink
 
 
 def _both(item: Group) -> float:

@@ -1,4 +1,4 @@
-"""What may be published: documents whose tables say what the records say, and records that can be made again.
+"""Documents whose tables and figures are generated from records.
 
 In a document a block between two comments is generated; everything else in the file is left alone:
 
@@ -11,25 +11,22 @@ and so is the picture after a comment that names a figure, one of its panels if 
     <!-- mooring:figure molecules-curves preset=full panel=esol -->
     ![What it shows](img/esol-curves.svg)
 
-A table that is published with `seeds=5` is refused as soon as one of its rows has fewer, and any table is as soon as
-the records contradict its caption or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
-
-A record names the commit it was made at. One made with changes that were never committed, or that names no commit or
-one that the clone does not have, cannot be made again, so it is refused. So is a run that differs from its preset in a
-field that it does not name as changed.
+A table with `seeds=5` raises an error if one of its rows has fewer seeds, and any table if the records contradict its
+notes or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from mooring.named import suggest
 from mooring.suite.files import write_atomic
-from mooring.suite.records import RecordError, Records, changed_fields, load, printable, problem, unknown_commits
-from mooring.suite.report.claims import CONTRADICTED
-from mooring.suite.report.registry import asked, build
+from mooring.suite.records import COMMANDS, RecordError, Records, load
+from mooring.suite.report.exhibits import CONTRADICTED, Exhibit, Kind, Options
+from mooring.suite.report.page import Report
+from mooring.suite.report.picture import Picture
 from mooring.table import Table
 
 PICTURE = re.compile(
@@ -37,18 +34,19 @@ PICTURE = re.compile(
 )
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")
 END = "<!-- mooring:end -->"
-# The option of a block that no table sees: how many seeds each of its rows has at least.
+# The option of a block that is not passed to the table: the least number of seeds of its rows.
 CLAIM = "seeds"
 
 
 class StaleError(ValueError):
-    """A generated block that no longer says what the records say."""
+    """A generated block that differs from the records."""
 
 
-def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False) -> list[Path]:
+def refresh(report: Report, files: Sequence[Path], sources: Sequence[Path], check: bool = False) -> list[Path]:
     """Rewrite the generated blocks of the files; files without a block are left alone.
 
     Args:
+        report: makes the tables and figures.
         files: markdown files.
         sources: folders of records, read only if some file has a block.
         check: write nothing and raise StaleError if anything would change.
@@ -62,8 +60,8 @@ def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False)
     records = load(sources)
     fresh: dict[Path, bytes] = {}
     for path, text in texts.items():
-        fresh[path] = refreshed(text, records, str(path)).encode()
-        fresh |= pictures(text, records, path)
+        fresh[path] = refreshed(report, text, records, str(path)).encode()
+        fresh |= pictures(report, text, records, path)
     stale = [path for path, content in fresh.items() if not path.exists() or path.read_bytes() != content]
     if check and stale:
         raise StaleError(
@@ -74,31 +72,32 @@ def refresh(files: Sequence[Path], sources: Sequence[Path], check: bool = False)
     return stale
 
 
-def pictures(text: str, records: Records, document: Path) -> dict[Path, bytes]:
-    """The drawings that a document names, by the file that each belongs in."""
-    found = {}
+def pictures(report: Report, text: str, records: Records, document: Path) -> dict[Path, bytes]:
+    """Return the drawings that a document names, by file."""
+    drawings = {}
     for match in PICTURE.finditer(text):
         try:
             options = _options(match["options"])
             panel = options.pop("panel", "1")
-            picture = asked("figure", match["name"], records, options)
-            assert not isinstance(picture, Table)
+            picture = _make(report, "figure", match["name"], records, options)
+            assert isinstance(picture, Picture)
             titles = [drawn.axes[0].get_title(loc="left") for drawn in picture.panels]
             number = titles.index(panel) if panel in titles else int(panel) - 1 if panel.isdecimal() else -1
             if not 0 <= number < len(titles):
                 raise ValueError(f"figure '{match['name']}': panel={panel}, but it has {len(titles)}: {titles}.")
         except ValueError as error:
             raise RecordError(f"{document}: {error}") from error
-        found[document.parent / match["file"]] = picture.drawn(number)
-    return found
+        drawings[document.parent / match["file"]] = picture.drawn(number)
+    return drawings
 
 
-def refreshed(text: str, records: Records, where: str) -> str:
-    """The text with every generated block replaced by its table.
+def refreshed(report: Report, text: str, records: Records, where: str) -> str:
+    """Return the text with every generated block replaced by its table.
 
     Args:
+        report: makes the tables.
         text: markdown.
-        records: what the tables are made of.
+        records: the records of the tables.
         where: name of the file, for errors.
     """
     pieces = []
@@ -112,7 +111,7 @@ def refreshed(text: str, records: Records, where: str) -> str:
         try:
             options = _options(start["options"])
             claimed = options.pop(CLAIM, None)
-            table = build(start["name"], records, **options)
+            table = make_table(report, start["name"], records, **options)
             if claimed is not None:
                 _check_seeds(table, start["name"], claimed)
             _check_claims(table, start["name"])
@@ -124,9 +123,9 @@ def refreshed(text: str, records: Records, where: str) -> str:
 
 
 def _check_seeds(table: Table, name: str, claimed: str) -> None:
-    """ValueError if a row has fewer seeds than the document claims for all of them."""
+    """Raise ValueError if a row has fewer seeds than the document claims for all rows."""
     if not claimed.isdecimal() or claimed == "0":
-        raise ValueError(f"table '{name}': {CLAIM}={claimed} is no number of seeds. Write e.g. {CLAIM}=5.")
+        raise ValueError(f"table '{name}': {CLAIM}={claimed} is not a number of seeds. Write e.g. {CLAIM}=5.")
     places = [place for place, column in enumerate(table.columns) if column.title in ("Seeds", "Splits")]
     if not places:
         raise ValueError(f"table '{name}': it has no column of seeds. Leave {CLAIM}={claimed} out.")
@@ -141,34 +140,50 @@ def _check_seeds(table: Table, name: str, claimed: str) -> None:
 
 
 def _check_claims(table: Table, name: str) -> None:
-    """ValueError if the records contradict the caption, or a row hides that it differs from the preset."""
+    """Raise ValueError if the records contradict the notes, or a row hides that it differs from the preset."""
     for note in table.notes:
         if note.startswith(CONTRADICTED):
             raise ValueError(f"table '{name}': {note.removeprefix(CONTRADICTED)} Change the caption or the records.")
 
 
-def refusals(results: Path, presets: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> list[str]:
-    """One line for each record under the folder that must not be published.
+def find(report: Report, kind: Kind, name: str) -> Exhibit:
+    """Return the table or figure of this name."""
+    exhibits = report.exhibits(kind)
+    if name not in exhibits:
+        hint = suggest(name, exhibits, f"there are {', '.join(exhibits)}.")
+        raise ValueError(f"no {kind} '{name}'; {hint}")
+    return exhibits[name]
 
-    Args:
-        results: folder of the records.
-        presets: configuration of each task and preset; a run that differs from it without saying so is refused.
-    """
-    records = load([results], skip=True)
-    problems = {record.path: problem(record) for record in records}
-    clean = {record.path: record.name("git_commit") for record in records if not problems[record.path]}
-    gone = unknown_commits(results, set(clean.values()))
-    problems |= {path: f"this clone has no commit {commit[:10]}." for path, commit in clean.items() if commit in gone}
-    refused = [f"{path}: {why} Make it again from a clean commit." for path, why in problems.items() if why]
-    for run in records.kind("run"):
-        usual, config = (presets or {}).get((run.task, run.preset), {}), run.mapping("config")
-        hidden = [name for name in usual.keys() & config.keys() - changed_fields(run) if config[name] != usual[name]]
-        refused += [
-            f"{run.path}: {name} is {config[name]!r} where preset '{run.preset}' has {usual[name]!r}, and the record "
-            "does not name it as changed. Run it again."
-            for name in sorted(hidden)[:1]
-        ]
-    return [*records.notes, *map(printable, refused)]
+
+def make_table(report: Report, name: str, records: Records, /, **options: str) -> Table:
+    """Return a table, e.g. of `make_table(REPORT, "verify", records)`; ValueError if it cannot be made."""
+    table = _make(report, "table", name, records, options)
+    assert isinstance(table, Table)
+    return table
+
+
+def _make(report: Report, kind: Kind, name: str, records: Records, options: Options) -> Table | Picture:
+    """Return the table or figure that a document names; ValueError for a wrong option or without data for it."""
+    exhibit = find(report, kind, name)
+    who = f"{kind} '{name}'"
+    for option in options:
+        if option not in exhibit.options:
+            hint = suggest(option, exhibit.options, f"it takes {', '.join(exhibit.options) or 'none'}.")
+            raise ValueError(f"{who}: unknown option '{option}'; {hint}")
+    for option, needed in exhibit.options.items():
+        if needed and option not in options:
+            raise ValueError(f"{who}: option '{option}' is missing. Write {option}=... after the name.")
+    task, preset = exhibit.task, options.get("preset")
+    if task and not records.runs(task, preset):
+        which = f" with preset '{preset}'" if preset else ""
+        command = COMMANDS["run"].format(task=task, preset=preset) if preset else f"mooring run {task}"
+        raise ValueError(f"{who}: no run of {task}{which}. Write one with `{command}`.")
+    if exhibit.record and not records.kind(exhibit.record):
+        raise ValueError(f"{who}: no {exhibit.record} record. Write one with `{COMMANDS[exhibit.record]}`.")
+    block = exhibit.make(records, options)
+    if block is None:
+        raise ValueError(f"{who}: the {task or exhibit.record} records hold nothing for it. Write them again.")
+    return block
 
 
 def _options(text: str) -> dict[str, str]:

@@ -1,23 +1,22 @@
-"""Generated blocks follow the records, and a record that nobody can make again is refused unless it is listed."""
+"""Generated blocks of documents follow the records."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from mooring.suite import cli
-from mooring.suite.records import write
-from mooring.suite.report import RecordError, StaleError, refresh, refusals
+from mooring.suite.chapters import REPORT
+from mooring.suite.report import RecordError, StaleError, documents
 
 Save = Callable[[dict[str, Any], str], Path]
 Make = Callable[..., dict[str, Any]]
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+refresh = partial(documents.refresh, REPORT)
 TEXT = """# Title
 
 before
@@ -79,23 +78,11 @@ def test_a_caption_that_the_records_contradict_is_refused(everything: Path, tmp_
         refresh([document], [records], check=True)
 
 
-def test_a_run_that_hides_a_change_of_its_preset_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
-    presets = {("two-radius", "paper"): {"epochs": 200, "slots": 12, "later": 1}}
-    run = make_run("vn", 0, 0.1, 0.2, 0.02, config={"epochs": 3, "slots": 12})
-    hidden = save(run, "paper/vn-seed0.json")
-    (line,) = refusals(tmp_path / "records", presets)
-    assert line.startswith(f"{hidden}: epochs is 3 where preset 'paper' has 200, and the record does not name it")
-    assert refusals(tmp_path / "records") == []
-    hidden.unlink()
-    save(run, "paper,epochs=3/vn-seed0.json")
-    assert refusals(tmp_path / "records", presets) == []
-
-
 @pytest.mark.parametrize(
     ("name", "claim", "message"),
     [
-        ("two-radius preset=paper", "many", "seeds=many is no number of seeds"),
-        ("two-radius preset=paper", "0", "seeds=0 is no number of seeds"),
+        ("two-radius preset=paper", "many", "seeds=many is not a number of seeds"),
+        ("two-radius preset=paper", "0", "seeds=0 is not a number of seeds"),
         ("two-radius-diagnostics preset=paper", "2", "no column of seeds"),
     ],
 )
@@ -179,69 +166,6 @@ def test_mistakes_are_named_with_their_file(setting: tuple[Path, Path, Path], ol
     with pytest.raises(RecordError) as caught:
         refresh([document], [records])
     assert str(caught.value) == f"{document}: {message}"
-
-
-@pytest.mark.parametrize(
-    ("commit", "why"),
-    [
-        (COMMIT, None),
-        (f"{COMMIT}-dirty", "made at commit 0123456789 with changes that were never committed"),
-        ("unknown", "its commit is 'unknown'"),
-        ("main", "its commit is 'main'"),
-        (None, "names no commit"),
-    ],
-)
-def test_only_a_clean_commit_will_do(
-    save: Save, make_run: Make, tmp_path: Path, commit: str | None, why: str | None
-) -> None:
-    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=commit), "inner/vn.json")
-    refused = refusals(tmp_path / "records")
-    if why is None:
-        assert refused == []
-    else:
-        assert len(refused) == 1
-        assert refused[0].startswith(f"{path}: {why}")
-
-
-def test_a_commit_that_is_not_there_is_refused(
-    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "vn.json")
-    monkeypatch.setattr("mooring.suite.report.published.unknown_commits", lambda _, commits: set(commits))
-    told = f"{path}: this clone has no commit 0123456789. Make it again from a clean commit."
-    assert refusals(tmp_path / "records") == [told]
-
-
-def test_a_file_that_is_no_record_is_refused(save: Save, make_run: Make, tmp_path: Path) -> None:
-    save(make_run("vn", 0, 0.1, 0.2, 0.02), "vn.json")
-    (tmp_path / "records" / "half.json").write_text('{"schema": 1')
-    (line,) = refusals(tmp_path / "records")
-    assert "half.json: not valid JSON" in line
-
-
-def test_the_command_names_what_it_refuses(
-    save: Save, make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(make_run("vn", 0, 0.1, 0.2, 0.02, git_commit=f"{COMMIT}-dirty"), "vn.json")
-    save(make_run("mpnn", 0, 0.1, 0.2, 0.02, git_commit=COMMIT), "mpnn.json")
-    (tmp_path / "records").rename(tmp_path / "results")
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli.app, ["report", "--check"])
-    assert done.exit_code == 1
-    assert "results/vn.json: made at commit 0123456789 with changes that were never committed" in done.output
-    assert "mpnn.json" not in done.output
-    (tmp_path / "results" / "vn.json").unlink()
-    assert CliRunner().invoke(cli.app, ["report", "--check"]).exit_code == 0
-
-
-def test_every_record_that_the_command_writes_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.suite.records.run.git_commit", lambda: COMMIT)
-    write(tmp_path / "records" / "a.json", {"schema": 1, "kind": "bench", "rows": [], "versions": {"torch": "2"}})
-    written = json.loads((tmp_path / "records" / "a.json").read_text())
-    assert written["git_commit"] == COMMIT
-    assert written["versions"]["torch"] == "2"
-    assert "python" in written["versions"]
-    assert refusals(tmp_path / "records") == []
 
 
 PICTURE = "# Title\n\n<!-- mooring:figure capacity{} -->\n![What it shows](img/capacity.svg)\n"

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from statistics import fmean
 
+from mooring.suite.linksets import tables as links
+from mooring.suite.motifs import tables as motifs
+from mooring.suite.real import chosen as real
 from mooring.suite.records import Record, Records
 from mooring.suite.report.cards import ZOO, cards, verdict
+from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, group, paired_difference, shares, show, title
-from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 # The module that others are compared with, and the bench record of what they cost.
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
-# What the one search of the boards varies; the costs show it.
+# The field that the search of the boards varies; the costs show it.
 RATE = ("learning_rate",)
 # Presets with sizes of their own, which are shown but not ranked.
 UNRANKED = ("width", "wide", "learnability")
@@ -37,7 +39,7 @@ REAL = (
 
 
 def at_best_rates(groups: list[Group], metric: tuple[str, ...], sign: int) -> dict[str, Group]:
-    """For each model the configuration that was run at most seeds; of several, the best one."""
+    """Return for each model the configuration with the most seeds; of several, the best one."""
     chosen: dict[str, Group] = {}
     for item in sorted(groups, key=lambda item: (len(item.runs), sign * item.estimate(*metric).mean)):
         chosen[item.model] = item
@@ -60,9 +62,9 @@ class Board:
     more_is_better: bool = True
 
     def places(self, models: Sequence[str]) -> dict[str, tuple[int, bool | None]]:
-        """The rank of each of these modules by its mean, and whether it cannot be told from the first of them.
+        """Return the rank of each of these modules by its mean, and whether it is within the noise of the first.
 
-        None where nothing can be said, since the two share fewer than two seeds.
+        None if that is unknown, since the two share fewer than two seeds.
         """
         sign = -1 if self.more_is_better else 1
         means = {name: sign * fmean(self.scores[name].values()) for name in models if name in self.scores}
@@ -73,47 +75,57 @@ class Board:
         }
 
 
-def _level(one: dict[int, float], other: dict[int, float]) -> bool | None:
-    """Whether the paired interval of two modules includes zero; None with fewer than two shared seeds."""
-    return None if len(one.keys() & other.keys()) < 2 else not paired_difference(one, other).excludes_zero()
+def _level(scores: dict[int, float], others: dict[int, float]) -> bool | None:
+    """Return whether the paired interval of two modules includes zero; None with fewer than two shared seeds."""
+    return None if len(scores.keys() & others.keys()) < 2 else not paired_difference(scores, others).excludes_zero()
 
 
 def boards(records: Records) -> list[Board]:
-    """Every board of the zoo's modules, at the setting that was run at most seeds."""
-    # By their folders, as the registry finds tables: the report knows no task.
-    motifs, links, real = (import_module(f"mooring.suite.{folder}.tables") for folder in ("motifs", "linksets", "real"))
+    """Return every board of the zoo's modules, at the setting with the most seeds."""
     both = ("metrics", "best", "both")
-    found = []
+    columns = []
     counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
     # On fresh graphs: those that chose the epoch flatter whatever is at chance.
     fresh = ("metrics", "final", "both")
-    found.append(Board("Two-Radius", "Both", {name: item.by_seed(*fresh) for name, item in counted.items()}))
+    columns.append(Board("Two-Radius", "Both", {name: item.by_seed(*fresh) for name, item in counted.items()}))
     census = at_best_rates(group(records.runs(CENSUS, motifs.TUNED)), ("metrics", "best", "log_mae"), -1)
     for split, name in motifs.SPLITS.items():
         field = ("metrics", "final", f"{split}/log_mae")
-        found.append(
+        columns.append(
             Board("census", name, {model: item.by_seed(*field) for model, item in census.items()}, more_is_better=False)
         )
     for part, name in (("test/f1", "F1"), ("larger/decoded_f1", "Larger, decoded")):
         items = [item for item in links.chosen(records, "full") if links.has_score(item, part)]
-        found.append(Board("link sets", name, {item.model: item.by_seed("metrics", "final", part) for item in items}))
+        columns.append(Board("link sets", name, {item.model: item.by_seed("metrics", "final", part) for item in items}))
     sets: dict[str, Board] = {}
     for task, preset in REAL:
         chosen = [item for item in real.choose(records.runs(task, preset)) if not item.group.variant]
         for dataset in dict.fromkeys(item.dataset for item in chosen):
-            own = [item for item in chosen if item.dataset == dataset]
-            scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in own}
-            board = Board("real", dataset, scores, more_is_better=real.METRICS[own[0].metric][2])
+            shown = [item for item in chosen if item.dataset == dataset]
+            scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in shown}
+            board = Board("real", dataset, scores, more_is_better=real.METRICS[shown[0].metric][2])
             if dataset not in sets or len(scores) >= len(sets[dataset].scores):
                 sets[dataset] = board
-    return [board for board in (*found, *sets.values()) if board.scores]
+    return [board for board in (*columns, *sets.values()) if board.scores]
 
 
-@table("ranks", task=LEADERBOARD)
-def ranks(records: Records, graphs: str = "all") -> Rows | None:
-    """The rank of each module in each column of each board, and its mean rank; modules of more than one column.
+@table(
+    "ranks",
+    task=LEADERBOARD,
+    title="Every module on every board",
+    notes="""
+    Rank by the mean over seeds, among the modules with more than one column; = means that the 95 % interval of the
+    difference to the first, paired over seeds, includes zero, and ? that they share fewer than two seeds. Mean place:
+    from 0, always first, to 1, always last; unlike the mean rank it does not favour modules whose columns have few
+    rows. By board: every board (Two-Radius, census, link sets, real graphs) has the same weight, however many columns
+    it has. By column: every column has the same weight, and the census has six. Both means and the mean rank are over
+    all columns that a module has, made and real. Modules that were run on more kinds of task stand first.
+    """,
+)
+def ranks(records: Records, graphs: str = "all") -> Body | None:
+    """Return the rank of each module in each column of each board, and its mean rank; modules of more than one column.
 
-    Columns of graphs that were made for a task, of real ones, or both; the mean is over all of them in any case.
+    Columns are of generated graphs, of real ones, or both; the mean is always over all of them.
     """
     if graphs not in ("all", "made", "real"):
         raise ValueError(f"table 'ranks': graphs is '{graphs}', expected 'all', 'made' or 'real'.")
@@ -122,23 +134,23 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
     for board in columns:
         for model in board.scores:
             tasks.setdefault(model, []).append(board.task)
-    models = [model for model, found in tasks.items() if len(found) > 1]
+    models = [model for model, boards_of in tasks.items() if len(boards_of) > 1]
     if not models:
         return None
     places = [board.places(models) for board in columns]
     named = {run.model: title(run.model, run) for task in RANKED for run in records.runs(task)}
-    ranked = {model: [found[model][0] for found in places if model in found] for model in models}
+    ranked = {model: [ranking[model][0] for ranking in places if model in ranking] for model in models}
     # The last of four is no better than the last of twelve, though its rank is.
     relative: dict[str, dict[str, list[float]]] = {model: {} for model in models}
-    for board, found in zip(columns, places, strict=True):
-        for model in found.keys() if len(found) > 1 else ():
-            relative[model].setdefault(board.task, []).append((found[model][0] - 1) / (len(found) - 1))
+    for board, ranking in zip(columns, places, strict=True):
+        for model in ranking.keys() if len(ranking) > 1 else ():
+            relative[model].setdefault(board.task, []).append((ranking[model][0] - 1) / (len(ranking) - 1))
     # All boards have the same weight, however many columns one has.
-    by_board = {model: fmean(map(fmean, found.values())) if found else 1.0 for model, found in relative.items()}
+    by_board = {model: fmean(map(fmean, by_task.values())) if by_task else 1.0 for model, by_task in relative.items()}
     order = sorted(models, key=lambda model: (-len(set(tasks[model])), by_board[model]))
     shown = [
-        (board, found)
-        for board, found in zip(columns, places, strict=True)
+        (board, ranking)
+        for board, ranking in zip(columns, places, strict=True)
         if graphs == "all" or (board.task == "real") == (graphs == "real")
     ]
     rows = [
@@ -146,10 +158,10 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
             named[model],
             *(_means(by_board[model], relative[model]) if relative[model] else (ABSENT, ABSENT)),
             f"{fmean(ranked[model]):.1f}",
-            *(_place(*found[model]) if model in found else ABSENT for _, found in shown),
+            *(_place(*ranking[model]) if model in ranking else ABSENT for _, ranking in shown),
         )
         for model in order
-        if any(model in found for _, found in shown)
+        if any(model in ranking for _, ranking in shown)
     ]
     heads = (
         Column("Module", left=True),
@@ -158,27 +170,27 @@ def ranks(records: Records, graphs: str = "all") -> Rows | None:
         Column("Mean rank"),
         *(Column(board.name, group=board.task) for board, _ in shown),
     )
-    return Rows(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
+    return Body(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
 
 
 def _means(by_board: float, relative: Mapping[str, Sequence[float]]) -> tuple[str, str]:
-    """The mean place over boards and over columns as text."""
+    """Return the mean place over boards and over columns as text."""
     return f"{by_board:.2f}", f"{fmean(place for places in relative.values() for place in places):.2f}"
 
 
-def _duel(columns: Sequence[Board], one: str, other: str, named: Mapping[str, str]) -> str:
-    """In how many columns each of two modules is ahead of the other by more than the interval of their difference."""
-    ahead = {one: 0, other: 0}
-    shared = [board for board in columns if {one, other} <= board.scores.keys()]
+def _duel(columns: Sequence[Board], first: str, second: str, named: Mapping[str, str]) -> str:
+    """Return in how many columns one of two modules is ahead by more than the interval of their difference."""
+    ahead = {first: 0, second: 0}
+    shared = [board for board in columns if {first, second} <= board.scores.keys()]
     for board in shared:
-        if len(board.scores[one].keys() & board.scores[other].keys()) < 2:
+        if len(board.scores[first].keys() & board.scores[second].keys()) < 2:
             continue
-        gap = paired_difference(board.scores[one], board.scores[other])
+        gap = paired_difference(board.scores[first], board.scores[second])
         if gap.excludes_zero():
-            ahead[one if (gap.mean > 0) == board.more_is_better else other] += 1
+            ahead[first if (gap.mean > 0) == board.more_is_better else second] += 1
     return (
-        f"{named[one]} against {named[other]}, paired over seeds: ahead by more than the interval in {ahead[one]} of "
-        f"{len(shared)} columns, behind in {ahead[other]}."
+        f"{named[first]} against {named[second]}, paired over seeds: ahead by more than the interval in "
+        f"{ahead[first]} of {len(shared)} columns, behind in {ahead[second]}."
     )
 
 
@@ -188,9 +200,18 @@ def _place(rank: int, level: bool | None) -> str:
     return f"{rank}?" if level is None else f"{rank}=" if level else str(rank)
 
 
-@table("leaderboard", task=LEADERBOARD)
-def leaderboard(records: Records, preset: str) -> Rows | None:
-    """Modules by Both, best first, with motif errors and audit verdicts where those records exist."""
+@table(
+    "leaderboard",
+    task=LEADERBOARD,
+    title="Every module, preset {preset}",
+    notes="""
+    Sorted by Both. Accuracies in %{interval}{listed}; the last column counts the seeds of Two-Radius. A run stops at
+    its first validation without a mistake, so 100.0 says that every seed had one, and nothing of later epochs. Each
+    module has, for each task, the learning rate that did better on validation graphs at the first seed.
+    """,
+)
+def leaderboard(records: Records, preset: str) -> Body | None:
+    """Return modules by Both, best first, with motif errors and audit verdicts if those records exist."""
     if preset in UNRANKED:
         return None
     counted = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
@@ -216,12 +237,23 @@ def leaderboard(records: Records, preset: str) -> Rows | None:
         *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
         Column("Seeds"),
     )
-    return Rows(columns, rows, groups=counted.values())
+    return Body(columns, rows, groups=counted.values())
 
 
-@table("leaderboard-costs", task=LEADERBOARD)
-def costs(records: Records, preset: str) -> Rows | None:
-    """What the modules cost: parameters, and time and memory of a training pass over one graph, against anchored."""
+@table(
+    "leaderboard-costs",
+    task=LEADERBOARD,
+    title="What every module costs",
+    notes="""
+    Time of a forward and backward pass over one graph as a multiple of the anchored module's in the same run, and its
+    extra memory over the size of input, output and input gradient. Both are of modules as built by default; parameters
+    and learning rate are those of the leaderboard, where budgets are matched.
+
+    Measured on {machine}.
+    """,
+)
+def costs(records: Records, preset: str) -> Body | None:
+    """Return parameters, and time and memory of a training pass over one graph, against anchored."""
     bench = next((record for record in records.kind("bench") if record.find("name") == COSTS), None)
     if bench is None or preset in UNRANKED:
         return None
@@ -235,7 +267,7 @@ def costs(records: Records, preset: str) -> Rows | None:
         model = name.removeprefix(ZOO)
         item = runs.get(model)
         times = [_ratio(measured, shape, name) for shape in shapes]
-        extra = [_found(measured.get((shape, name)), "extra_memory") for shape in shapes]
+        extra = [_number(measured.get((shape, name)), "extra_memory") for shape in shapes]
         rows.append(
             (
                 item.title if item else title(model),
@@ -253,15 +285,15 @@ def costs(records: Records, preset: str) -> Rows | None:
         Column("Parameters"),
         Column("Rate"),
     )
-    return Rows(columns, rows, machine=bench.find("machine"))
+    return Body(columns, rows, machine=bench.find("machine"))
 
 
 def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> float | None:
-    ours, theirs = (_found(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
+    ours, theirs = (_number(measured.get((shape, who)), "training_over_floor") for who in (name, ZOO + REFERENCE))
     return None if ours is None or not theirs else ours / theirs
 
 
-def _found(row: Record | None, field: str) -> float | None:
+def _number(row: Record | None, field: str) -> float | None:
     return None if row is None or row.find(field) is None else row.number(field)
 
 
