@@ -1,6 +1,6 @@
-"""Every claim that is checked, in the paper's order: what it states, what its check runs on, and what must fail it.
+"""All checked claims: statement, subject and controls of each.
 
-The checks themselves are in the files beside this one.
+The checks are functions of the other modules of this package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mooring.theory import (
 )
 from mooring.theory.claim import Claim
 
-# In the paper's order, except that the two on whole modules come after the two halves that they need.
+# In the paper's order, except that the two claims on whole modules come after the parts that they need.
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         label="thm:lower",
