@@ -100,6 +100,6 @@ def test_messages() -> None:
     ):
         OriginalExperiment(replace(FULL, steps_per_epoch=500), "gcn", 0)
     with pytest.raises(
-        ValueError, match=r"^two-radius-original: memory_blocks=5, above layers=4\. Each stands after a "
+        ValueError, match=r"^two-radius-original: memory_blocks=5, above layers=4\. Each follows a "
     ):
         OriginalExperiment(replace(FULL, memory_blocks=5), "gcn", 0)

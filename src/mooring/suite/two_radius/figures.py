@@ -1,4 +1,4 @@
-"""Figures of Two-Radius: the idea, learning curves, what copies change, and the original task as it grows."""
+"""Figures of Two-Radius: the idea, learning curves, effect of copies, and the original task by size."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from mooring.suite.two_radius.tables import (
 
 COPIES = (1, 2, 3)
 ORANGE, BLUE, SKY = PALETTE[0], PALETTE[1], PALETTE[5]
-# Differences of states below the floor are drawn on it: a logarithmic axis has no zero.
+# Smaller differences of states are drawn at the floor, because a logarithmic axis has no zero.
 FLOOR, ROUNDING = 1e-8, 1e-5
 
 
 @figure("idea", task=COUNTED)
 def anchor_idea(records: Records) -> list[Figure]:
-    """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
+    """Draw the attention of one slot over two sources repeated r times, without and with an anchor of logit zero.
 
     All logits are zero, so each node has weight one: r for each source, one for the anchor (eq:anchored).
     """
@@ -54,7 +54,7 @@ def anchor_idea(records: Records) -> list[Figure]:
             total = 2 * copies + anchor
             bottom = 0.0
             for weight, ink, name in ((copies, BLUE, "a"), (copies, SKY, "b"), (anchor, ORANGE, "anchor")):
-                # Each copy is one block, so that the picture shows what is repeated.
+                # Draw each copy as one block, so that the repetition is visible.
                 for _ in range(max(1, int(weight))) if weight else ():
                     height = weight / total / max(1, int(weight))
                     axes.bar(copies, height, 0.62, bottom, color=ink, edgecolor="white", lw=0.8)
@@ -73,7 +73,7 @@ def anchor_idea(records: Records) -> list[Figure]:
 
 @figure("learning-curves", task=COUNTED)
 def learning_curves(records: Records, preset: str) -> list[Figure]:
-    """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
+    """Draw validation accuracy over epochs: the mean over seeds as a line, the range of seeds as a band."""
     groups, reference = inked(usual_groups(records, COUNTED, preset)), _reference(records, preset)
     lines = {
         "label": [(reference.label, "chance")],
@@ -102,9 +102,9 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
 
 @figure("state-distance", task=COUNTED)
 def state_distance(records: Records, preset: str) -> list[Figure]:
-    """Largest difference from the state at the first scale on a logarithmic axis; nothing where there is no state."""
+    """Draw the largest difference from the state at the first scale, on a logarithmic axis."""
     groups = inked(usual_groups(records, COUNTED, preset), "diagnostics", "state_distance")
-    # At a single scale there is nothing to compare.
+    # A single scale has no comparison.
     groups = [(group, ink) for group, ink in groups if len(compared(group.first)) > 1]
     if not groups:
         return []
@@ -119,13 +119,13 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
                 raise run.error(
                     f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
                 )
-        # The distance of the first state from itself is zero, which says nothing.
-        kept = range(1, len(scales))
+        # Skip the first scale: the distance of its state from itself is zero.
+        later = range(1, len(scales))
         x = scales[1:]
         for values in by_run:
-            seen = [max(values[i], FLOOR) for i in kept]
-            axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
-        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in kept]
+            heights = [max(values[i], FLOOR) for i in later]
+            axes.plot(x, heights, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
+        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in later]
         curve(axes, x, middle, group.short, ink)
         axes.set_xticks(x)
         labels.append((middle[-1], group.short, ink))
@@ -140,7 +140,7 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
 
 @figure("count-by-scale", task=COUNTED)
 def count_by_scale(records: Records, preset: str) -> list[Figure]:
-    """Mean over seeds of the count accuracy at each scale, one line per model."""
+    """Draw the mean over seeds of the count accuracy at each scale, one line per model."""
     field = ("diagnostics", "count_accuracy_by_scale")
     groups, ceiling = inked(usual_groups(records, COUNTED, preset), *field), 100 * _reference(records, preset).blind
     if not groups:
@@ -161,7 +161,7 @@ def count_by_scale(records: Records, preset: str) -> list[Figure]:
 
 @figure("original-two-radius", task=ORIGINAL)
 def accuracy_by_size(records: Records) -> list[Figure]:
-    """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
+    """Draw two panels on the same axes: measured test accuracy by n, and published accuracy at width 1024."""
     rows = measured(records.runs(ORIGINAL))
     left = [(row.model, _name(row, rows), row.percentages()) for row in rows]
     right: list[tuple[str, str, Mapping[int, float]]] = [
@@ -197,7 +197,7 @@ def _reference(records: Records, preset: str) -> Reference:
 
 
 def _name(row: Line, rows: Sequence[Line]) -> str:
-    """The row's short name, with its width where the same model was run at several."""
+    """Return the row's short name, with its width if the model has rows of several widths."""
     name = row.named.short
     widths = {other.width for other in rows if other.named.short == name}
     return f"{name}, {row.width}" if len(widths) > 1 else name

@@ -1,4 +1,4 @@
-"""What training reaches on Two-Radius: one wide state or many slots, and updates by size."""
+"""Tables of training results on Two-Radius: one wide state or many slots, and updates by size."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from mooring.table import ABSENT, Column
 LEADERBOARD = "two-radius-leaderboard"
 # Presets: one wide state against many slots, with equal parameters or without, and how fast training is.
 WIDTH, WIDE, LEARNED = "width", "wide", "learnability"
-# What is changed there, one at a time; identifiers together with the slots.
+# Sizes that change one at a time; identifiers change together with the slots.
 SIZES = {"num_identifiers": "Identifiers", "slots": "Slots", "channels": "Width", "temperature": "Temperature"}
-# A share of right answers that counts as learned.
+# Share of right answers that counts as learned.
 ENOUGH = 0.99
-# Seeds from here on choose settings and are in no table.
+# Seeds from here on choose settings and appear in no table.
 DEVELOPMENT = 100
 
 
 @table("wide-states", task=LEADERBOARD)
 def wide_states(records: Records, preset: str, sizes: str = "all", updates: str = "all") -> Rows | None:
-    """One wide state, read in several ways, against slots: by number of identifiers and updates, best first.
+    """Compare one wide state, read in several ways, with slots: by identifiers and updates, best first.
 
     Args:
         records, preset: as in every table.
-        sizes, updates: the numbers of identifiers and of updates to show, comma-separated, or ``all``.
+        sizes, updates: comma-separated numbers of identifiers and of updates to show, or ``all``.
     """
     points = wide_points(records) if preset == WIDE else []
     points = _with("sizes", points, lambda point: point.identifiers, sizes)
@@ -73,21 +73,23 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
 
 
 def _with(name: str, points: list[WidePoint], number: Callable[[WidePoint], int], wanted: str) -> list[WidePoint]:
-    """The points with one of the wanted numbers, or all."""
-    there = sorted({number(point) for point in points})
-    unknown = [] if wanted == "all" or not points else [one for one in wanted.split(",") if one not in map(str, there)]
+    """Select the points with one of the wanted numbers, or all."""
+    known = sorted({number(point) for point in points})
+    unknown = (
+        [] if wanted == "all" or not points else [text for text in wanted.split(",") if text not in map(str, known)]
+    )
     if unknown:
         raise ValueError(
-            f"table 'wide-states': no run with {name}={unknown[0]}, expected some of {', '.join(map(str, there))}, or "
+            f"table 'wide-states': no run with {name}={unknown[0]}, expected some of {', '.join(map(str, known))}, or "
             "'all'."
         )
     return [point for point in points if wanted == "all" or str(number(point)) in wanted.split(",")]
 
 
 def label_bits(run: Record) -> float:
-    """Bits that each number of the memory must hold, at least, so that independent labels can be told apart.
+    """Return the least bits per number of the memory with which independent labels can be distinguished.
 
-    Paper: ``app:capacity``, ``thm:lower`` for labels that are drawn with repetition: ``n log2 n`` bits in all.
+    Paper: ``app:capacity``, ``thm:lower`` for labels drawn with repetition: ``n log2 n`` bits in all.
     """
     identifiers = run.count("num_identifiers")
     return identifiers * log2(identifiers) / (run.count("slots") * run.count("channels"))
@@ -95,7 +97,7 @@ def label_bits(run: Record) -> float:
 
 @dataclass(frozen=True)
 class WidePoint:
-    """One memory at one number of identifiers and updates, at the rate that was chosen at a development seed."""
+    """One memory at one number of identifiers and updates, at the rate chosen on a development seed."""
 
     identifiers: int
     updates: int
@@ -104,7 +106,7 @@ class WidePoint:
 
 
 def wide_points(records: Records) -> list[WidePoint]:
-    """Points in the order of the table; a setting that was only tried at a development seed is counted, not shown."""
+    """Return points in table order; settings run only at development seeds are counted but not shown."""
     settings: dict[tuple[int, int, tuple[str, str]], list[Group]] = {}
     for item in group(records.runs(LEADERBOARD, WIDE), apart=("num_identifiers", "slots", "epochs", "learning_rate")):
         run = item.first
@@ -115,7 +117,7 @@ def wide_points(records: Records) -> list[WidePoint]:
         chosen = max(items, key=lambda item: (len(item.runs), item.first.number("config", "learning_rate")))
         runs = tuple(run for run in chosen.runs if run.seed < DEVELOPMENT)
         if runs:
-            # The rate of a longer training is the one that the short ones chose.
+            # Longer trainings use the rate that the short ones chose.
             tried = {
                 item.first.number("config", "learning_rate")
                 for (size, _, name), others in settings.items()
@@ -129,7 +131,7 @@ def wide_points(records: Records) -> list[WidePoint]:
 
 @table("learnability", task=LEADERBOARD)
 def learnability(records: Records, preset: str) -> Rows | None:
-    """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
+    """Show updates until labels and everything are learned, one size changed at a time, and their growth."""
     apart = (*SIZES, "addressed")
     groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
     if not groups:
@@ -172,7 +174,7 @@ def _addressed(item: Group) -> bool:
 
 
 def updates_to(run: Record, metric: str) -> int | None:
-    """Updates after which a run had enough right answers for the first time; None if it never did."""
+    """Return the updates after which a run first had enough right answers; None if it never did."""
     for number, row in enumerate(run.parts("metrics", "epochs"), 1):
         if row.number(metric) >= ENOUGH:
             return number * run.count("steps_per_epoch")
@@ -180,35 +182,35 @@ def updates_to(run: Record, metric: str) -> int | None:
 
 
 def _reached(item: Group, metric: str) -> str:
-    """Mean and interval over the seeds that got there, or the seeds if they lie apart, and how many if not all did."""
-    found = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
-    if not found:
+    """Format mean and interval over the seeds that succeeded, or the seeds if they differ a lot, and their number."""
+    counts = [updates for run in item.runs if (updates := updates_to(run, metric)) is not None]
+    if not counts:
         return ABSENT
-    value = estimate([float(updates) for updates in found])
+    value = estimate([float(updates) for updates in counts])
     apart = value.half_width is not None and value.half_width > value.mean / 2
-    text = f"{value.mean:.0f} ({', '.join(map(str, found))})" if apart else show(value, 1.0, 0)
-    return text if len(found) == len(item.runs) else f"{text} ({len(found)} of {len(item.runs)})"
+    text = f"{value.mean:.0f} ({', '.join(map(str, counts))})" if apart else show(value, 1.0, 0)
+    return text if len(counts) == len(item.runs) else f"{text} ({len(counts)} of {len(item.runs)})"
 
 
 def _growth(model: str, groups: Sequence[Group]) -> list[str]:
-    """How the updates grow with identifiers and with width, by least squares over logarithms."""
-    own = [item for item in groups if item.model == model]
-    values = {name: [item.first.number("config", name) for item in own] for name in SIZES}
-    usual = {name: max(set(found), key=found.count) for name, found in values.items()}
+    """Describe the growth of updates with identifiers and width, by least squares over logarithms."""
+    members = [item for item in groups if item.model == model]
+    values = {name: [item.first.number("config", name) for item in members] for name in SIZES}
+    usual = {name: max(set(sizes), key=sizes.count) for name, sizes in values.items()}
     sentences = []
     for name, follows in (("num_identifiers", "slots"), ("channels", None)):
         free = {name, follows}
         line = [
             item
-            for item in own
+            for item in members
             if all(item.first.number("config", other) == usual[other] for other in SIZES if other not in free)
             and (follows is None or item.first.number("config", name) == item.first.number("config", follows))
         ]
         for metric in ("label", "both"):
             points = [
-                (log(item.first.number("config", name)), log(fmean(found)))
+                (log(item.first.number("config", name)), log(fmean(counts)))
                 for item in line
-                if all(found := [updates_to(run, metric) or 0 for run in item.runs])
+                if all(counts := [updates_to(run, metric) or 0 for run in item.runs])
             ]
             if len(points) > 2:
                 slope = linear_regression(*zip(*points, strict=True)).slope

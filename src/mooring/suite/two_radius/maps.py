@@ -1,4 +1,4 @@
-"""Heat maps of Two-Radius: which counts are confused, who writes and reads where, and accuracy by slots and width."""
+"""Heat maps of Two-Radius: confusion of counts, write and read weights, and accuracy by slots and width."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mooring.suite.report.groups import Group, estimate, short, usual_groups
 from mooring.suite.two_radius.tables import COUNTED, SIZE
 
 PERMUTATION = "two-radius-permutation"
-# Every cell of a heat map becomes a path of the drawing, and a page with larger maps would not open.
+# Every cell of a heat map is a path of the drawing; a page with larger maps would not open.
 MOST_CELLS = 512
-# Bits per coordinate and the dashes of its line; a float holds 32 at most.
+# Bits per coordinate and the dashes of its line; a float has 32 at most.
 BITS = {1: "-", 4: "--", 32: ":"}
 
 
 @figure("count-confusion", task=COUNTED)
 def count_confusion(records: Records, preset: str) -> list[Figure]:
-    """Confusion of counts summed over seeds, each row normalised to one; one panel per model."""
+    """Draw the confusion of counts summed over seeds, each row normalised to one; one panel per model."""
     panels = []
     for group in usual_groups(records, COUNTED, preset):
         if not group.has("diagnostics", "count_confusion"):
@@ -56,19 +56,19 @@ def count_confusion(records: Records, preset: str) -> list[Figure]:
 
 @figure("write-weights", task=COUNTED)
 def write_weights(records: Records, preset: str) -> list[Figure]:
-    """Source identifier to slot, one panel per model."""
+    """Draw weights from source identifier to slot, one panel per model."""
     return _weights(usual_groups(records, COUNTED, preset), "write_weights", "source identifier")
 
 
 @figure("read-weights", task=COUNTED)
 def read_weights(records: Records, preset: str) -> list[Figure]:
-    """Target identifier to slot, in the slot order of the write."""
+    """Draw weights from target identifier to slot, in the slot order of the write."""
     return _weights(usual_groups(records, COUNTED, preset), "read_weights", "target identifier")
 
 
 @figure("anchor-weights", task=COUNTED)
 def anchor_weights(records: Records, preset: str) -> list[Figure]:
-    """Weight of each slot's anchor by replication scale."""
+    """Draw the weight of each slot's anchor by replication scale."""
     panels = []
     for group in usual_groups(records, COUNTED, preset):
         run = group.first
@@ -85,7 +85,7 @@ def anchor_weights(records: Records, preset: str) -> list[Figure]:
 
 @figure("capacity", task=PERMUTATION)
 def capacity(records: Records) -> list[Figure]:
-    """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
+    """Draw label accuracy by slots and width per model and size; lines mark slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in records.runs(PERMUTATION):
         place = (run.count("slots"), run.count("channels"))
@@ -127,7 +127,7 @@ def capacity(records: Records) -> list[Figure]:
 
 
 def in_slot_order(run: Record, weights: np.ndarray) -> np.ndarray:
-    """Columns sorted by the source that writes most to each slot, so that a one-to-one write shows as a diagonal."""
+    """Sort columns by the source that writes most to each slot, so that a one-to-one write is a diagonal."""
     rows = run.find("diagnostics", "write_weights")
     if rows is None:
         return weights
@@ -137,7 +137,7 @@ def in_slot_order(run: Record, weights: np.ndarray) -> np.ndarray:
 
 
 def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
-    """Rows of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
+    """Return the rows of a diagnostic as an array; raise RecordError if they are ragged or not numbers."""
     try:
         values = np.array(rows, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -184,7 +184,7 @@ def _map(
 
 
 def _edges(values: Sequence[int]) -> list[float]:
-    """Cell borders halfway between neighbours on a logarithmic axis."""
+    """Return cell borders halfway between neighbours on a logarithmic axis."""
     logs = [math.log2(value) for value in values]
     steps = [(b - a) / 2 for a, b in pairwise(logs)] or [0.5]
     inner = [a + step for a, step in zip(logs, steps, strict=False)][: len(logs) - 1]

@@ -26,7 +26,7 @@ COUNTED, ORIGINAL = "two-radius", "two-radius-original"
 METRICS = ("label", "count", "both")
 ACCURACY = ("metrics", "final", "test/label")
 SIZE = "num_identifiers"
-# The preset with the paper's schedule, the only one whose rows stand beside the paper's numbers.
+# The preset with the paper's schedule, the only one compared with the paper's numbers.
 PAPER = "paper"
 # Products of scales and base counts; the published task has twelve.
 MOST_COUNTS = 1000
@@ -52,10 +52,10 @@ PUBLISHED_ORIGINAL: Mapping[str, Mapping[int, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Reference:
-    """Accuracies on counted Two-Radius that need no memory at all, as fractions.
+    """Accuracies on counted Two-Radius that are reachable without a memory, as fractions.
 
     `label` is a guess among n labels; `count` the best constant count; `both` the two guesses together; `blind` the
-    most a model can reach that knows every base count but cannot see the scale (prop:replication).
+    best accuracy with all base counts but without the scale (prop:replication).
 
     >>> chance = Reference.of(identifiers=12, max_base=4, scales=(1, 2, 3))
     >>> [round(100 * value, 1) for value in (chance.label, chance.count, chance.both, chance.blind)]
@@ -69,14 +69,14 @@ class Reference:
 
     @classmethod
     def of(cls, identifiers: int, max_base: int, scales: Sequence[int]) -> Reference:
-        """The reference accuracies of one setting of the task."""
+        """Return the reference accuracies of one setting of the task."""
         products = [scale * base for scale in scales for base in range(1, max_base + 1)]
         count = max(products.count(value) for value in products) / len(products)
         return cls(1 / identifiers, count, count / identifiers, 1 / len(scales))
 
     @classmethod
     def of_run(cls, run: Record) -> Reference:
-        """Those of the run's own settings, or the paper's where the record does not say."""
+        """Return the reference accuracies of the run's settings, or the paper's if the record lacks them."""
         identifiers = run.count("num_labels", run.count(SIZE, 12))
         base, scales = run.count("max_base_count", 4), run.setting("scales", (1, 2, 3))
         if not isinstance(scales, list | tuple) or not 1 <= len(scales) * base <= MOST_COUNTS:
@@ -87,7 +87,7 @@ class Reference:
 
 @table("two-radius", task=COUNTED)
 def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
-    """Label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
+    """Show label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
     runs = records.runs(COUNTED, preset)
     groups = every = group(runs)
     if models == "paper":
@@ -96,9 +96,11 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
         raise ValueError(f"table 'two-radius': models is '{models}', expected 'all' or 'paper'.")
     published: dict[int, tuple[float, float, float]] = {}
     for place, item in enumerate(groups):
-        # The paper's numbers belong to the paper's configuration only, and to a task of its size.
-        own = preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
-        if own and item.model in PUBLISHED:
+        # The paper's numbers apply to its configuration and task size only.
+        comparable = (
+            preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
+        )
+        if comparable and item.model in PUBLISHED:
             published[place] = PUBLISHED[item.model]
     rows = []
     for place, item in enumerate(groups):
@@ -111,7 +113,7 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
         *(Column(name.capitalize(), group="paper") for name in METRICS if published),
         Column("Seeds"),
     )
-    # The first run stands for all, but any run whose settings make no sense is refused.
+    # Use the first run for all, but raise if the settings of any run are invalid.
     chance, *_ = [Reference.of_run(run) for run in runs]
     *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
     notes = [*_differences(groups), *others(groups, every)]
@@ -120,7 +122,7 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Rows:
 
 @table("two-radius-diagnostics", task=COUNTED)
 def diagnostics(records: Records, preset: str) -> Rows:
-    """Accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time of every model."""
+    """Show accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time."""
     groups = group(records.runs(COUNTED, preset))
     scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
     rows = []
@@ -132,7 +134,7 @@ def diagnostics(records: Records, preset: str) -> Rows:
             f"{item.first.whole('parameters', 'total'):,}",
             f"{item.estimate('wall_seconds').mean:.0f}",
         )
-        # Beside fresh graphs, and of them where the record has it.
+        # Prefer the recovery on fresh graphs, if the record has it.
         graphs = _mean(item, "metrics", "final" if item.has("metrics", "final", "graph") else "best", "graph")
         rows.append((item.title, *fresh, *by_scale, graphs, _distance(item), *costs))
     columns = (
@@ -147,26 +149,26 @@ def diagnostics(records: Records, preset: str) -> Rows:
 
 
 def scales_of(run: Record) -> list[str]:
-    """The replication scales at which a run was counted, in their order; none where it was not."""
+    """Return the replication scales with a count accuracy in a run, in order; none if it has none."""
     if run.find("diagnostics", "count_accuracy_by_scale") is None:
         return []
-    found = run.mapping("diagnostics", "count_accuracy_by_scale")
-    for scale in found:
+    by_scale = run.mapping("diagnostics", "count_accuracy_by_scale")
+    for scale in by_scale:
         if not re.fullmatch(r"[1-9]\d{0,8}", scale):
             raise run.error(
                 f"field 'diagnostics.count_accuracy_by_scale' has the scale {scale!r:.40}, expected a whole number."
             )
-    return sorted(found, key=int)
+    return sorted(by_scale, key=int)
 
 
 def compared(run: Record) -> list[int]:
-    """The scales at which a run's global state was looked at; its distances are from the state at the first of them."""
+    """Return the scales at which a run's global state was compared with the state at the first scale."""
     return [int(scale) for scale in run.numbers("diagnostics", "state_distance", "scales")]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One model at one width on the original task: its seeds, by number of identifiers."""
+    """One model at one width on the original task: its groups of seeds, keyed by number of identifiers."""
 
     model: str
     width: str
@@ -175,31 +177,31 @@ class Line:
 
     @property
     def named(self) -> Group:
-        """One of its groups, for its title, under the line's own variant."""
+        """A group of the line, for its title, with the line's variant."""
         return replace(next(iter(self.by_size.values())), variant=self.variant)
 
     @property
     def has_slots(self) -> bool:
-        """Whether its memory has slots; a convolution or a plain virtual node has the setting but ignores it."""
+        """Whether the memory has slots; a convolution or a plain virtual node ignores the setting."""
         memory = self.model.partition("+")[2]
         return bool(memory) and not memory.startswith("vn")
 
     def accuracy(self, size: int) -> str:
-        """Accuracy on test graphs at one size as text."""
+        """Format the test accuracy at one size."""
         return shares(self.by_size[size], *ACCURACY) if size in self.by_size else ABSENT
 
     def percentages(self) -> dict[int, float]:
-        """Mean accuracy in % at every size that was run."""
+        """Return the mean accuracy in % at every size that was run."""
         return {size: 100 * item.estimate(*ACCURACY).mean for size, item in sorted(self.by_size.items())}
 
     def values(self, name: str) -> str:
-        """The values a setting takes in the line, e.g. the slots where they grow with n."""
-        found = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
-        return ", ".join(dict.fromkeys(str(value) for value in found))
+        """Format the values of a setting in the line, e.g. the slots if they grow with n."""
+        settings = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
+        return ", ".join(dict.fromkeys(str(value) for value in settings))
 
 
 def measured(runs: Sequence[Record]) -> list[Line]:
-    """Lines in the paper's order; settings may change with n, but several configurations at one n are kept apart."""
+    """Return lines in the paper's order; settings may change with n, several configurations at one n are separate."""
     lines: dict[tuple[str, str, str], Line] = {}
     for size in sorted({run.count(SIZE) for run in runs}):
         here = [run for run in runs if run.count(SIZE) == size]
@@ -215,7 +217,7 @@ def measured(runs: Sequence[Record]) -> list[Line]:
 
 @table("two-radius-original", task=ORIGINAL)
 def original(records: Records, preset: str | None = None) -> Rows:
-    """Measured and published accuracy by n, one row per model and width."""
+    """Show measured and published accuracy by n, one row per model and width."""
     runs = records.runs(ORIGINAL, preset)
     sizes = sorted({*PUBLISHED_SIZES, *(run.count(SIZE) for run in runs)})
     rows = []
@@ -238,7 +240,7 @@ def original(records: Records, preset: str | None = None) -> Rows:
 
 
 def _differences(groups: Sequence[Group]) -> list[str]:
-    """Anchored minus Cross-Attn on Both, paired by seed, in a sentence."""
+    """Describe Anchored minus Cross-Attn on Both, paired by seed."""
     by_model = {item.model: item for item in groups if not item.variant}
     if not {"anchored", "cross-attn"} <= by_model.keys():
         return []
@@ -250,12 +252,12 @@ def _differences(groups: Sequence[Group]) -> list[str]:
 
 
 def _distance(item: Group) -> str:
-    found = [
+    distances = [
         run.numbers("diagnostics", "state_distance", "max")
         for run in item.runs
         if run.find("diagnostics", "state_distance")
     ]
-    largest = max((max(values) for values in found), default=None)
+    largest = max((max(values) for values in distances), default=None)
     return ABSENT if largest is None else f"{largest:.1e}" if largest < 0.01 else f"{largest:.2f}"
 
 

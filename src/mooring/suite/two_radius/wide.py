@@ -15,15 +15,15 @@ from mooring.suite.two_radius.learning import LEADERBOARD, WIDTH, WidePoint, wid
 
 # One shape per number of identifiers.
 MARKS = ("o", "s", "^", "D")
-# The runs at each total width, by number of identifiers and model.
+# Runs by number of identifiers, model and total width.
 Points = dict[int, dict[str, dict[int, list[Record]]]]
 
 
 @figure("wide-vn", task=LEADERBOARD)
 def by_width(records: Records) -> list[Figure]:
-    """Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
+    """Draw Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
     points: Points = {}
-    # Of several learning rates the best is drawn.
+    # Sorted by score, so that the best of several learning rates overwrites the others.
     for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
         run = item.first
         width = run.count("slots") * run.count("channels")
@@ -33,7 +33,7 @@ def by_width(records: Records) -> list[Figure]:
 
 @figure("wide-states", task=LEADERBOARD)
 def by_updates(records: Records) -> list[Figure]:
-    """Both over the updates, mean over seeds, one panel per number of identifiers and budget."""
+    """Draw Both over the updates, mean over seeds, one panel per number of identifiers and budget."""
     points = wide_points(records)
     inks = colours(point.group.model for point in points)
     panels = []
@@ -50,11 +50,11 @@ def by_updates(records: Records) -> list[Figure]:
 
 @figure("wide-parameters", task=LEADERBOARD)
 def by_parameters(records: Records) -> list[Figure]:
-    """Both against the parameters of the memory, mean over seeds: one line per memory, from few identifiers to many."""
+    """Draw Both against the parameters of the memory, mean over seeds: one line per memory, by identifiers."""
     points = wide_points(records)
     if not points:
         return []
-    # Wherever there are several budgets, the shortest: it is the one that all memories had.
+    # Of several budgets use the smallest, which all memories had.
     least = min(point.updates for point in points)
     lines: dict[str, list[WidePoint]] = {}
     for point in points:
@@ -82,13 +82,13 @@ def by_parameters(records: Records) -> list[Figure]:
 
 
 def _learning(axes: Axes, item: Group, updates: int, longest: int, ink: str) -> tuple[float, str, str]:
-    """Draw the mean over seeds; a run that was solved stays where it was."""
+    """Draw the mean over seeds; a solved run keeps its last value."""
     steps = item.first.count("steps_per_epoch")
     curves = [[100 * row.number("both") for row in run.parts("metrics", "epochs")] for run in item.runs]
-    # No further than any run went: a solved one ends early, and a budget is only a number.
+    # Stop at the longest run: solved runs end early, and the budget is only an upper bound.
     epochs = min(updates // steps, longest)
-    held = [line + line[-1:] * (epochs - len(line)) for line in curves]
-    means = [sum(values) / len(values) for values in zip(*held, strict=True)]
+    padded = [line + line[-1:] * (epochs - len(line)) for line in curves]
+    means = [sum(values) / len(values) for values in zip(*padded, strict=True)]
     name = item.short
     curve(axes, [steps * (epoch + 1) for epoch in range(epochs)], means, name, ink, "-", lw=1.3)
     return means[-1], name, ink
@@ -109,16 +109,16 @@ def _by_width(points: Points, metric: str) -> Figure:
 
 
 def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str, ink: str) -> tuple[float, str, str]:
-    """Draw one model; its height at the largest width, its name and its colour."""
+    """Draw one model; return its height at the largest width, its name and its colour."""
     widths = sorted(by_width)
     values = [[run.number("metrics", "best", metric) for run in by_width[width]] for width in widths]
-    found = [100 * estimate(of_seeds).mean for of_seeds in values]
+    heights = [100 * estimate(of_seeds).mean for of_seeds in values]
     axes.set_xscale("log", base=2)
     name = short(model, by_width[widths[-1]][0])
-    curve(axes, widths, found, name, ink, "-o", ms=3.5)
+    curve(axes, widths, heights, name, ink, "-o", ms=3.5)
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
-    return found[-1], name, ink
+    return heights[-1], name, ink
 
 
 def _both(item: Group) -> float:
