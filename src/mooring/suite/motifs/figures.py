@@ -1,4 +1,4 @@
-"""Motif counting error against the true count."""
+"""Figure of the motif counting error against the true count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWN = ("iid", "counts", "jittered")
 
 @figure("motif-error", task=TASK)
 def error_by_count(records: Records, preset: str) -> list[Figure]:
-    """Mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
+    """Draw the mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
     panels = []
     for split in DRAWN:
         members = inked(usual_groups(records, TASK, preset), "diagnostics", "error_by_count", split)
@@ -36,8 +36,8 @@ def error_by_count(records: Records, preset: str) -> list[Figure]:
 
 
 def by_count(group: Group, split: str) -> dict[int, float]:
-    """Error at each true count that some seed has seen, the mean over the seeds that have."""
-    found: dict[int, list[float]] = {}
+    """Return the error at each true count, averaged over the seeds in which the count occurs."""
+    errors_by_count: dict[int, list[float]] = {}
     for run in group.runs:
         counts = run.numbers("diagnostics", "error_by_count", split, "count")
         errors = run.numbers("diagnostics", "error_by_count", split, "log_mae", gaps=True)
@@ -46,7 +46,7 @@ def by_count(group: Group, split: str) -> dict[int, float]:
             raise run.error(f"field '{where}' has {len(counts)} counts but {len(errors)} errors.")
         for count, error in zip(counts, errors, strict=True):
             if error is not None:
-                found.setdefault(int(count), []).append(float(error))
-    if not found:
+                errors_by_count.setdefault(int(count), []).append(float(error))
+    if not errors_by_count:
         raise group.first.error(f"field 'diagnostics.error_by_count.{split}' holds no error.")
-    return {count: sum(values) / len(values) for count, values in sorted(found.items())}
+    return {count: sum(values) / len(values) for count, values in sorted(errors_by_count.items())}

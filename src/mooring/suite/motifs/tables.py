@@ -10,12 +10,12 @@ from mooring.suite.report.registry import Rows, table
 from mooring.table import ABSENT, Column
 
 TASK, BOARD = "motifs", "motifs-leaderboard"
-# The preset of the search whose settings the tuned board has, and the module others are compared with there.
+# The preset of the search, the preset with its best settings, and the module that others are compared with there.
 SEARCH, TUNED, REFERENCE = "search", "tuned", "moored"
 # The preset with the paper's protocol.
 PAPER = "full"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
-# The splits of app:motifs by the name they have in a record.
+# Titles of the splits of app:motifs, keyed by their names in a record.
 SPLITS: Mapping[str, str] = {
     "iid": "IID",
     "counts": "More motifs",
@@ -35,7 +35,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
 
 @table("motifs", task=TASK)
 def beside_paper(records: Records, preset: str) -> Rows:
-    """Error on the IID and jittered splits beside tab:motifs."""
+    """Show the error on the IID and jittered splits beside tab:motifs."""
     groups = group(records.runs(TASK, preset))
     fields = [f"{split}/{name}" for split in ("iid", "jittered") for name in NAMES]
     headings = [(NAMES[name], SPLITS[split]) for split, name in (field.split("/") for field in fields)]
@@ -56,16 +56,15 @@ def beside_paper(records: Records, preset: str) -> Rows:
 
 @table("motifs-splits", task=TASK)
 def all_splits(records: Records, preset: str) -> Rows:
-    """log-MAE and exact-count accuracy on every split."""
+    """Show log-MAE and exact-count accuracy on every split."""
     rows = []
     groups = group(records.runs(TASK, preset))
     for item in groups:
         errors, exact = [], []
         for split in SPLITS:
-            found = item.has("metrics", "final", f"{split}/log_mae")
-            errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if found else ABSENT)
-            found = item.has("metrics", "final", f"{split}/exact")
-            exact.append(shares(item, "metrics", "final", f"{split}/exact") if found else ABSENT)
+            error, share = (("metrics", "final", f"{split}/{name}") for name in ("log_mae", "exact"))
+            errors.append(show(item.estimate(*error), digits=3) if item.has(*error) else ABSENT)
+            exact.append(shares(item, *share) if item.has(*share) else ABSENT)
         change = ABSENT
         if item.has("diagnostics", "replication_change"):
             change = f"{max(run.number('diagnostics', 'replication_change') for run in item.runs):.1e}"
@@ -81,7 +80,7 @@ def all_splits(records: Records, preset: str) -> Rows:
 
 @table("motifs-each", task=TASK)
 def per_motif(records: Records, preset: str, split: str = "iid") -> Rows | None:
-    """log-MAE of each motif on one split."""
+    """Show the log-MAE of each motif on one split."""
     groups = [item for item in group(records.runs(TASK, preset)) if item.has("diagnostics", "per_motif", split)]
     if not groups:
         return None
@@ -96,7 +95,7 @@ def per_motif(records: Records, preset: str, split: str = "iid") -> Rows | None:
 
 @table("motifs-tuned", task=BOARD)
 def tuned(records: Records, preset: str) -> Rows | None:
-    """Every module at the setting that one search found for it, by its mean rank over the splits."""
+    """Show every module at the setting that one search chose for it, by its mean rank over the splits."""
     groups = group(records.runs(BOARD, preset)) if preset == TUNED else []
     if not groups:
         return None
@@ -130,7 +129,7 @@ def tuned(records: Records, preset: str) -> Rows | None:
 
 
 def _ranks(groups: list[Group]) -> dict[str, list[int]]:
-    """The place of each module in each split, by its mean error."""
+    """Return the rank of each module in each split, by its mean error."""
     places: dict[str, list[int]] = {item.model: [] for item in groups}
     for split in SPLITS:
         errors = {item.model: item.estimate("metrics", "final", f"{split}/log_mae").mean for item in groups}
@@ -140,9 +139,10 @@ def _ranks(groups: list[Group]) -> dict[str, list[int]]:
 
 
 def _behind(item: Group, reference: Group | None) -> str:
-    """How much larger the error on jittered copies is than the reference's, paired over seeds."""
+    """Format the difference of the error on jittered copies from the reference's, paired over seeds."""
     if reference is None or item is reference:
         return ABSENT
     name = ("metrics", "final", "jittered/log_mae")
-    mine, theirs = item.by_seed(*name), reference.by_seed(*name)
-    return show(paired_difference(mine, theirs), sign=True) if mine.keys() & theirs.keys() else ABSENT
+    errors, reference_errors = item.by_seed(*name), reference.by_seed(*name)
+    shared = errors.keys() & reference_errors.keys()
+    return show(paired_difference(errors, reference_errors), sign=True) if shared else ABSENT
