@@ -20,20 +20,20 @@ FIELDS = {
     "larger/decoded_f1": ("F1, decoded", "larger graphs"),
 }
 MAIN = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
-# Pair by pair, before anything is decoded.
+# Scores of single pairs, before decoding.
 SINGLE = ("test/f1", "larger/f1")
-# The preset of the search, what it varies and what it chooses by; the module others are compared with.
+# The preset of the search, the options it varies and its criterion; the module that others are compared with.
 SEARCH, VARIED, CHOSEN_BY = "search", ("learning_rate", "slots", "heads", "hidden"), ("metrics", "best", "f1")
 REFERENCE = "moored"
-# The preset whose rows stand beside the paper's.
+# The preset whose rows are shown beside the paper's.
 PAPER = "full"
-# tab:link-generation: F1 on a data set that is not public, so shown beside ours but not comparable like for like.
+# tab:link-generation: F1 on a data set that is not public, so shown beside ours but not directly comparable.
 PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
 
 
 @table("linksets", task=TASK)
 def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
-    """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
+    """Show F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
     groups = _of("linksets", group(_runs(records, preset)), models)
     if not groups:
         return None
@@ -55,19 +55,19 @@ def scores(records: Records, preset: str, models: str = "all") -> Rows | None:
 
 @table("linksets-tuned", task=TASK)
 def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
-    """Each module at the setting that one search found for it, best first, and how much the setting matters to it."""
+    """Show each module at the setting that one search chose for it, best first, with the range of the search."""
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
-    found = [item for item in chosen(records, preset) if item.model in tried]
-    absent = {run.model for run in _runs(records, preset)} - {item.model for item in found}
-    lost = [name for name in models.split(",") if name in absent]
-    if lost:
+    best = [item for item in chosen(records, preset) if item.model in tried]
+    absent = {run.model for run in _runs(records, preset)} - {item.model for item in best}
+    missing = [name for name in models.split(",") if name in absent]
+    if missing:
         raise ValueError(
-            f"table 'linksets-tuned': '{lost[0]}' has runs of preset '{preset}', but none at the best setting among "
-            f"its runs of preset '{SEARCH}'. Run that setting, or the search where its records are missing."
+            f"table 'linksets-tuned': '{missing[0]}' has runs of preset '{preset}', but none at the best setting among "
+            f"its runs of preset '{SEARCH}'. Run that setting, or the search if its records are missing."
         )
-    groups = _of("linksets-tuned", found, models)
+    groups = _of("linksets-tuned", best, models)
     if preset == SEARCH or not groups:
         return None
     groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
@@ -98,29 +98,29 @@ def tuned(records: Records, preset: str, models: str = "all") -> Rows | None:
 
 
 def chosen(records: Records, preset: str) -> list[Group]:
-    """The setting that the search found for each module; for one without a search, that of most seeds, then of the
-    best validation score.
+    """Return the group of the setting that the search chose for each module.
 
-    A module whose setting was found but not run yet is left out.
+    A module without a search is shown at the setting with most seeds, then with the best validation score. A module
+    whose chosen setting has no run is omitted.
     """
     best: dict[str, Record] = {}
     for run in records.runs(TASK, SEARCH):
         if run.model not in best or run.number(*CHOSEN_BY) > best[run.model].number(*CHOSEN_BY):
             best[run.model] = run
-    found: dict[str, Group] = {}
+    by_model: dict[str, Group] = {}
     for item in sorted(group(_runs(records, preset)), key=lambda item: (len(item.runs), _validated(item))):
         if item.model not in best or _varied(best[item.model]) == _varied(item.first):
-            found[item.model] = item
-    return list(found.values())
+            by_model[item.model] = item
+    return list(by_model.values())
 
 
 def _of(who: str, groups: list[Group], models: str) -> list[Group]:
-    """Those of all memories, or of some."""
-    there = list(dict.fromkeys(item.model for item in groups))
-    wanted = there if models == "all" else models.split(",")
-    unknown = [name for name in wanted if name not in there]
+    """Select the groups of all memories, or of some."""
+    known = list(dict.fromkeys(item.model for item in groups))
+    wanted = known if models == "all" else models.split(",")
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise ValueError(f"table '{who}': no run of '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+        raise ValueError(f"table '{who}': no run of '{unknown[0]}', expected some of {', '.join(known)}, or 'all'.")
     return [item for item in groups if item.model in wanted]
 
 
@@ -133,17 +133,17 @@ def _varied(run: Record) -> list[Any]:
 
 
 def _ahead(item: Group, reference: Group | None) -> str:
-    """How much higher the test F1 is than the reference's, paired over seeds."""
+    """Format the difference of the test F1 from the reference's, paired over seeds."""
     if reference is None or item is reference:
         return ABSENT
-    ours, theirs = (one.by_seed("metrics", "final", MAIN[0]) for one in (item, reference))
+    ours, theirs = (member.by_seed("metrics", "final", MAIN[0]) for member in (item, reference))
     return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
 
 
 @table("linksets-ceiling", task=TASK)
 def ceiling(records: Records, preset: str) -> Rows | None:
-    """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
-    groups = group(_runs(records, preset, told=True), apart=("turns", "exact_ranks"))
+    """Show the same scores with exact ranks as decoder inputs, in one turn or in several."""
+    groups = group(_runs(records, preset, exact_ranks=True), apart=("turns", "exact_ranks"))
     if not groups:
         return None
     groups.sort(key=lambda item: (item.title, _turns(item)))
@@ -164,16 +164,16 @@ def ceiling(records: Records, preset: str) -> Rows | None:
 
 @table("linksets-violations", task=TASK)
 def violations(records: Records, preset: str) -> Rows | None:
-    """Share of violated constraints before and after decoding; rules that are never broken are in the notes."""
+    """Show the share of violated constraints before and after decoding; unbroken rules are in the notes."""
     runs = _runs(records, preset)
     groups = group(runs)
     start, decoded = "test/violations_", "test/decoded_violations_"
     scores = [run.mapping("metrics", "final") for run in runs]
-    found = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
-    names = [name for name in found if any(final.get(part + name) for final in scores for part in (start, decoded))]
+    rules = dict.fromkeys(name.removeprefix(start) for final in scores for name in final if name.startswith(start))
+    names = [name for name in rules if any(final.get(part + name) for final in scores for part in (start, decoded))]
     if not names:
         return None
-    kept = [name.replace("_", " ") for name in found if name not in names]
+    unbroken = [name.replace("_", " ") for name in rules if name not in names]
     rows = []
     for item in groups:
         before = [_share(item, f"{start}{name}") for name in names]
@@ -185,13 +185,13 @@ def violations(records: Records, preset: str) -> Rows | None:
         *(Column(name, group="as predicted") for name in titles),
         *(Column(name, group="decoded") for name in titles),
     )
-    notes = [f"Never broken, before or after: {', '.join(kept)}."] if kept else []
+    notes = [f"Never broken, before or after: {', '.join(unbroken)}."] if unbroken else []
     return Rows(columns, rows, notes, groups=groups)
 
 
-def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:
-    """The runs whose decoder has the memory alone, or those whose decoder is told the ranks."""
-    return [run for run in records.runs(TASK, preset) if bool(run.mapping("config").get("exact_ranks")) == told]
+def _runs(records: Records, preset: str, *, exact_ranks: bool = False) -> list[Record]:
+    """Return the runs with or without exact ranks as decoder inputs."""
+    return [run for run in records.runs(TASK, preset) if bool(run.mapping("config").get("exact_ranks")) == exact_ranks]
 
 
 def _turns(item: Group) -> int:
@@ -199,12 +199,12 @@ def _turns(item: Group) -> int:
 
 
 def _gap(groups: Sequence[Group]) -> list[str]:
-    """Anchored against Cross-Attn in every configuration that was run, since another may suit it better."""
+    """Compare Anchored with Cross-Attn in every configuration that was run, because another may suit it better."""
     anchored = next((item for item in groups if item.model == "anchored" and not item.variant), None)
     if anchored is None:
         return []
     ours = anchored.by_seed("metrics", "final", "test/f1")
-    found = []
+    sentences = []
     for item in groups:
         theirs = item.by_seed("metrics", "final", "test/f1")
         if item.model != "cross-attn" or len(ours.keys() & theirs.keys()) < 2:
@@ -212,26 +212,26 @@ def _gap(groups: Sequence[Group]) -> list[str]:
         gap = paired_difference(ours, theirs)
         verdict = "excludes" if gap.excludes_zero() else "includes"
         rival = f"Cross-Attn ({item.variant})" if item.variant else "Cross-Attn"
-        found.append(
+        sentences.append(
             f"Anchored minus {rival}, test F1, paired over {gap.count} seeds: {show(gap, sign=True)}; the interval "
             f"{verdict} zero."
         )
-    return found
+    return sentences
 
 
 def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
-    """The solver's row; its sets are feasible as they are."""
+    """Return the row of the greedy solver, whose sets are feasible."""
     cells = []
     for name in fields:
         split, _, score = name.partition("/")
         reference = {"test": "greedy/f1", "larger": "greedy/larger_f1"}[split]
-        found = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
-        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if found else ABSENT)
+        measured = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
+        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if measured else ABSENT)
     return ("Greedy solver", *cells, ABSENT, ABSENT)
 
 
 def has_score(item: Group, name: str) -> bool:
-    """Whether all runs have it. Sets were first decoded with the threshold of single pairs; those are not compared."""
+    """Return whether all runs have a score; decoded scores need the separate threshold that older runs lack."""
     decoded = name.endswith("decoded_f1")
     return item.has("metrics", "final", name) and (not decoded or item.has("metrics", "final", "decoded_threshold"))
 
