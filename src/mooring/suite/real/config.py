@@ -1,4 +1,4 @@
-"""What every task on real graphs is configured with, and what its experiments share."""
+"""Shared configuration and experiment of the tasks on real graphs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from mooring.suite.train.schedule import WarmedExperiment
 
 @dataclass(frozen=True)
 class RealConfig(MemoryConfig):
-    """As :class:`MemoryConfig`, and the network of :class:`mooring.models.GNN`.
+    """Options of :class:`MemoryConfig`, and of the network :class:`mooring.models.GNN`.
 
     Args:
-        steps_per_epoch: updates between two evaluations; 0 shows every training graph once.
-        dataset: which set.
+        steps_per_epoch: updates between two evaluations; 0 for one pass over the training graphs.
+        dataset: name of the set.
         channels, layers, conv, residual, memory_after, carry: as in :class:`mooring.models.GNN`.
-        norm: as there; ``"none"`` for none.
-        layer_dropout: its ``dropout``; the memory's own is called ``dropout``.
-        log_size: as there; ``"none"`` for none.
+        norm: as in ``GNN``; ``"none"`` for none.
+        layer_dropout: ``dropout`` of ``GNN``; the field ``dropout`` is the memory's.
+        log_size: as in ``GNN``; ``"none"`` for none.
         warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
     """
 
@@ -68,23 +68,23 @@ class RealConfig(MemoryConfig):
 
 
 class RealExperiment(WarmedExperiment):
-    """A task on real graphs: one network, any memory, the official split and metric of the set."""
+    """Task on real graphs: one network, any memory, the official split and metric of the set."""
 
     config: RealConfig
 
     def __init__(self, config: RealConfig, model: str, seed: int) -> None:
         check_model(model)
         if config.steps_per_epoch == 0:
-            # So that the record says how many there were.
+            # Resolved here, so that the record contains the number.
             config = replace(config, steps_per_epoch=self.steps_of(config))
         super().__init__(config, model, seed)
         metric = self.metric
-        # The class attribute is for callers that have no set yet.
+        # The class attribute is for callers without a set.
         self.select = (metric, "max" if metric in RISING else "min")  # type: ignore[misc]
 
     @classmethod
     def steps_of(cls, config: Any) -> int:
-        """Updates that show every training graph once."""
+        """Return the number of updates of one pass over the training graphs."""
         raise NotImplementedError
 
     @property
@@ -117,10 +117,10 @@ class RealExperiment(WarmedExperiment):
         readout: ReadoutName | nn.Module | None = None,
         typical_size: float = 1.0,
     ) -> GNN:
-        """The network of the config and the model, with the encoders of the set."""
+        """Build the network of the config and the model, with the encoders of the set."""
         config = self.config
         memory = memory_of(self.model, config.memory, one_graph=readout is None)
-        # A network without a memory has no place for them.
+        # A network without a memory does not accept them.
         places: dict[str, Any] = {"memory_after": config.memory_after, "carry": config.carry}
         return GNN(
             encoder,
@@ -142,7 +142,7 @@ class RealExperiment(WarmedExperiment):
 
 
 def known(config: RealConfig, task: str, sets: Sequence[str]) -> None:
-    """Raise OutOfRange for a set that a task does not have."""
+    """Raise OutOfRange if a task does not have the set."""
     if config.dataset not in ("generated", *sets):
-        meant = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
-        raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {meant}")
+        hint = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
+        raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {hint}")

@@ -1,4 +1,4 @@
-"""Learning curves on real graphs: they show whether a run was still learning at its end."""
+"""Learning curves on real graphs, which show whether a run was still learning at its end."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from mooring.suite.real.tables import METRICS, TASKS, choose
 from mooring.suite.records import Records
 from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, figure, panel
 
-# An error starts far above where it ends; what is above this many times the least is cut off.
+# An error starts far above its final value; the axis ends at this multiple of the least.
 HIGHEST = 2.0
 
 
 def curves(records: Records, task: str, preset: str) -> list[Figure]:
-    """Validation score over epochs, the mean over seeds; one panel per set. A variant of a memory is dashed."""
-    found = choose(records.runs(task, preset))
-    inks = colours(item.group.model for item in found)
-    # Where the colours begin again, the lines are dotted.
-    again = list(inks)[len(PALETTE) :]
+    """Draw the validation score over epochs, mean over seeds; one panel per set. Variants of a memory are dashed."""
+    rows = choose(records.runs(task, preset))
+    inks = colours(item.group.model for item in rows)
+    # Lines are dotted when the colours repeat.
+    repeated = list(inks)[len(PALETTE) :]
     panels = []
-    for dataset in dict.fromkeys(item.dataset for item in found):
-        items = [item for item in found if item.dataset == dataset]
+    for dataset in dict.fromkeys(item.dataset for item in rows):
+        items = [item for item in rows if item.dataset == dataset]
         name, scale, rises = METRICS[items[0].metric]
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
         labels, least = [], float("inf")
         for item in items:
-            epochs, rows = item.group.curves(item.metric)
-            means = [scale * sum(row) / len(row) for row in rows]
+            epochs, scores = item.group.curves(item.metric)
+            means = [scale * sum(row) / len(row) for row in scores]
             ink = inks[item.group.model]
-            style = "--" if item.group.variant else ":" if item.group.model in again else "-"
+            style = "--" if item.group.variant else ":" if item.group.model in repeated else "-"
             curve(axes, epochs, means, item.group.short, ink, style, lw=1.3)
             labels.append((means[-1], item.group.short, ink))
             least = min(least, *means)

@@ -1,4 +1,4 @@
-"""The compared memories, with one budget of parameters: modules of the zoo, OGB's virtual nodes, or none."""
+"""Compared memories with one budget of parameters: modules of the zoo, OGB's virtual nodes, or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.models import OGBVirtualNode
 from mooring.nn import MemoryOptions, MemorySpec
 from mooring.suite.train.experiment import describe
 
-#: Models that are not modules of the zoo, as tables call them, in their order there.
+#: Titles of models outside the zoo, in the order of tables.
 TITLES: Mapping[str, str] = {
     "plain": "No memory, fewer parameters",
     "none": "No memory",
@@ -21,36 +21,36 @@ TITLES: Mapping[str, str] = {
 }
 
 
-class Nothing(nn.Module):
-    """The absence of a memory, with the forward of one: what :func:`mooring.zoo.filled` puts its MLP behind."""
+class NoMemory(nn.Module):
+    """Identity with the interface of a memory; :func:`mooring.zoo.filled` adds the parameter-matched MLP."""
 
     def forward(self, x: Tensor, batch: Any = None, **options: Any) -> Any:
         return (x, None) if options.get("return_state") else x
 
     def reset_parameters(self) -> None:
-        """There is nothing to reset."""
+        """Do nothing: there are no parameters."""
 
 
 def check_model(model: str) -> None:
-    """Raise ValueError for a model that does not exist."""
+    """Raise ValueError if the model does not exist."""
     if model not in TITLES:
         zoo.entry(model)
 
 
 def describe_model(model: str) -> dict[str, Any]:
-    """What a record tells tables of the model."""
+    """Return title and order of the model for its record."""
     return describe(model, TITLES)
 
 
 def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) -> Callable[[int], nn.Module] | None:
-    """What builds the memory of a model from the width of its nodes; None for the network alone.
+    """Return a builder of the model's memory, a function of the node width; None for the network alone.
 
-    All but ``"plain"`` have the parameters of the anchored module, ``"none"`` in an MLP that sees one node at a time.
+    All models but ``"plain"`` have as many parameters as the anchored module; ``"none"`` has them in a node-wise MLP.
 
     Args:
         model: a name of the zoo, or of :data:`TITLES`.
-        options: of the memory.
-        one_graph: batches are one graph, over which OGB's batch norm is not defined; it gets layer norm.
+        options: options of the memory.
+        one_graph: whether a batch is one graph, for which OGB's batch norm is undefined and replaced by layer norm.
     """
     if model == "plain":
         return None
@@ -58,11 +58,11 @@ def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) ->
     def build(channels: int) -> nn.Module:
         spec: MemorySpec = options.at(channels)
         if model == "none":
-            return zoo.filled(Nothing(), spec)
+            return zoo.filled(NoMemory(), spec)
         if model in TITLES:
             pool: Any = "mean" if model.endswith("mean") else "sum"
-            own = OGBVirtualNode(channels, pool, norm="layer" if one_graph else "batch", dropout=spec.dropout)
-            return zoo.filled(own, spec)
+            virtual_node = OGBVirtualNode(channels, pool, norm="layer" if one_graph else "batch", dropout=spec.dropout)
+            return zoo.filled(virtual_node, spec)
         module = zoo.matched(model, spec)
         assert module is not None, "only 'none' is None"
         return module

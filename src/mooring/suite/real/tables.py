@@ -1,11 +1,10 @@
-"""Tables of real graphs: every memory on every set, beside no memory and beside what is published."""
+"""Tables of real graphs: every memory on every set, beside no memory and published scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mooring.suite.real.published import PUBLISHED
 from mooring.suite.records import Record, Records
 from mooring.suite.report.claims import updates_of
 from mooring.suite.report.groups import Estimate, Group, group, interval, listed, paired_difference, shares, show
@@ -21,22 +20,33 @@ METRICS = {
     "mae": ("MAE", 1.0, False),
 }
 REFERENCE = "none"
+OGB = "5 layers, 300 wide (arXiv 2005.00687)"
+LRGB = "about 500k parameters (arXiv 2206.08164)"
+# Published scores, keyed by data set and by our closest model; percent for areas, the target's units for errors. Each
+# was read in the text of its source.
+PUBLISHED: Mapping[tuple[str, str], tuple[float, str]] = {
+    ("esol", "none"): (1.173, f"GIN, {OGB}"),
+    ("hiv", "none"): (75.6, f"GIN, {OGB}"),
+    ("hiv", "ogb-vn"): (77.1, f"GIN+VN, {OGB}"),
+    ("func", "none"): (55.0, f"GINE, {LRGB}"),
+    ("func", "transformer"): (65.4, "GPS, about 500k parameters (arXiv 2205.12454)"),
+}
 # The bench record of times, see benchmarks/updates.py.
 UPDATES = "updates"
-# What a search varies; a configuration that differs in anything else is a row of its own.
+# Options that a search varies; a configuration that differs in any other option has a separate row.
 SEARCHED = ("learning_rate", "readout", "layer_dropout", "weight_decay")
-# What a row shows in columns and not in its name.
+# Options that have columns and are not part of a row's name.
 SHOWN = (*SEARCHED, "dataset", "epochs", "steps_per_epoch")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The configuration of one model on one set that a table shows.
+    """Configuration of one model on one set that a table shows.
 
     Args:
-        dataset, metric: of the set.
-        group: its runs.
-        searched: settings of this model on this set that there are records of.
+        dataset, metric: name and metric of the set.
+        group: runs of the configuration.
+        searched: number of recorded settings of this model on this set.
     """
 
     dataset: str
@@ -55,7 +65,7 @@ class Chosen:
 
     @property
     def updates(self) -> str:
-        """Updates of a whole training as text, if the record has them."""
+        """Updates of a whole training as text, or ABSENT if the record lacks them."""
         updates = updates_of(self.group)
         return f"{updates:,}" if updates else ABSENT
 
@@ -69,36 +79,36 @@ class Chosen:
 
 
 def choose(runs: Sequence[Record]) -> list[Chosen]:
-    """For each set and model the setting that was run at most seeds; of several, the best on validation.
+    """Choose for each set and model the setting that was run at most seeds; of several, the best on validation.
 
-    A search runs many settings at one seed and the best of them at more, so what is shown is what it found. Controls
-    and other options of a memory are models of their own here, called a variant.
+    A search runs many settings at one seed and the best of them at more seeds, so this selects its result. Controls and
+    other options of a memory are separate models here, called variants.
     """
-    found: list[Chosen] = []
+    choices: list[Chosen] = []
     for dataset in dict.fromkeys(_dataset(run) for run in runs):
-        own = [run for run in runs if _dataset(run) == dataset]
-        metric = own[0].name("diagnostics", "metric")
+        members = [run for run in runs if _dataset(run) == dataset]
+        metric = members[0].name("diagnostics", "metric")
         sign = 1 if METRICS[metric][2] else -1
         by_model: dict[tuple[str, ...], list[Group]] = {}
-        for item in group(own, apart=SHOWN):
+        for item in group(members, apart=SHOWN):
             schedule = [str(item.first.find("config", name)) for name in ("epochs", "steps_per_epoch")]
             by_model.setdefault((item.model, item.variant, *schedule), []).append(item)
         for items in by_model.values():
             best = max(items, key=lambda item: (len(item.runs), sign * item.estimate("metrics", "best", metric).mean))
-            found.append(Chosen(dataset, metric, best, len(items)))
-    return found
+            choices.append(Chosen(dataset, metric, best, len(items)))
+    return choices
 
 
 def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
-    """One row per set and model; of all sets, or of those named."""
-    found = choose(_of_sets(records.runs(task, preset), task, sets))
+    """Return one row per set and model; of all sets, or of those named."""
+    items = choose(_of_sets(records.runs(task, preset), task, sets))
     times, over = _times(records), "splits" if task == "nodes" else "seeds"
-    groups = [item.group for item in found]
+    groups = [item.group for item in items]
     cells: list[tuple[str, ...]] = []
-    for item in found:
+    for item in items:
         title, scale, _ = METRICS[item.metric]
         digits = 1 if scale == 100 else 3
-        reference = _reference(item, found)
+        reference = _reference(item, items)
         named = (item.dataset, item.group.model)
         score, model = PUBLISHED.get(named, (None, ABSENT)) if not item.group.variant else (None, ABSENT)
         cells.append(
@@ -140,18 +150,19 @@ def rows(records: Records, task: str, preset: str, sets: str) -> Rows:
 
 
 def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | None:
-    """One row per set and model, one column per readout: what a memory adds where the readout counts already."""
+    """Return one row per set and model, one column per readout, to show what a memory adds to a counting readout."""
     runs = _of_sets(records.runs(task, preset), task, sets)
     names = sorted({str(run.mapping("config").get("readout")) for run in runs})
     if len(names) < 2:
         return None
-    found = {name: choose([run for run in runs if run.mapping("config").get("readout") == name]) for name in names}
-    keys = dict.fromkeys((item.dataset, item.group.title) for name in names for item in found[name])
+    by_name = {name: choose([run for run in runs if run.mapping("config").get("readout") == name]) for name in names}
+    keys = dict.fromkeys((item.dataset, item.group.title) for name in names for item in by_name[name])
     cells, groups = [], []
     for dataset, title in keys:
         cell = [f"{dataset}, ", title]
         for name in names:
-            item = next((one for one in found[name] if (one.dataset, one.group.title) == (dataset, title)), None)
+            matches = (row for row in by_name[name] if (row.dataset, row.group.title) == (dataset, title))
+            item = next(matches, None)
             if item is None:
                 cell.append(ABSENT)
                 continue
@@ -170,13 +181,13 @@ def by_readout(records: Records, task: str, preset: str, sets: str) -> Rows | No
 
 @table("choosing", task="molecules")
 def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | None:
-    """What one change of a memory does, paired over seeds with the same memory as the preset has it."""
-    found = choose(records.runs("molecules", preset))
-    if not any(item.group.variant for item in found):
+    """Show the effect of one change of a memory, paired over seeds with the memory of the preset."""
+    items = choose(records.runs("molecules", preset))
+    if not any(item.group.variant for item in items):
         return None
-    bases = {item.dataset: item for item in found if item.group.model == usual and not item.group.variant}
+    bases = {item.dataset: item for item in items if item.group.model == usual and not item.group.variant}
     cells = []
-    for item in found:
+    for item in items:
         base = bases.get(item.dataset)
         if base is None:
             continue
@@ -189,7 +200,7 @@ def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | N
                 name or f"{item.group.title}, as it is",
                 show(item.test, scale, digits),
                 _gain(item, base, scale, digits),
-                _gain(item, _reference(item, found), scale, digits),
+                _gain(item, _reference(item, items), scale, digits),
                 f"{item.group.first.whole('parameters', 'total') / 1000:.0f}",
                 str(len(item.group.runs)),
             )
@@ -203,7 +214,7 @@ def choosing(records: Records, preset: str, usual: str = "anchored") -> Rows | N
         Column("Parameters, k"),
         Column("Seeds"),
     )
-    return Rows(columns, cells, groups=[item.group for item in found]) if cells else None
+    return Rows(columns, cells, groups=[item.group for item in items]) if cells else None
 
 
 def _test(item: Chosen) -> str:
@@ -211,11 +222,11 @@ def _test(item: Chosen) -> str:
     return shares(item.group, "metrics", "final", f"test/{item.metric}") if scale == 100 else show(item.test)
 
 
-def _reference(item: Chosen, found: Sequence[Chosen]) -> Chosen | None:
-    """No memory on the same set, with the same options where that was run."""
-    without = [one for one in found if one.dataset == item.dataset and one.group.model == REFERENCE]
-    alike = [one for one in without if one.group.variant == item.group.variant]
-    usual = [one for one in without if not one.group.variant]
+def _reference(item: Chosen, rows: Sequence[Chosen]) -> Chosen | None:
+    """Return the run without memory on the same set, with the same options if that was run."""
+    without = [row for row in rows if row.dataset == item.dataset and row.group.model == REFERENCE]
+    alike = [row for row in without if row.group.variant == item.group.variant]
+    usual = [row for row in without if not row.group.variant]
     return next(iter(alike + usual), None)
 
 
@@ -223,20 +234,20 @@ def _gain(item: Chosen, reference: Chosen | None, scale: float, digits: int) -> 
     if reference is None or item is reference:
         return ABSENT
     name = f"test/{item.metric}"
-    ours, theirs = (one.group.by_seed("metrics", "final", name) for one in (item, reference))
+    ours, theirs = (row.group.by_seed("metrics", "final", name) for row in (item, reference))
     if not ours.keys() & theirs.keys():
         return ABSENT
     better = scale if METRICS[item.metric][2] else -scale
-    found = paired_difference(
+    gain = paired_difference(
         {seed: better * value for seed, value in ours.items()}, {seed: better * value for seed, value in theirs.items()}
     )
-    return show(found, 1.0, digits, sign=True)
+    return show(gain, 1.0, digits, sign=True)
 
 
 def _times(records: Records) -> dict[tuple[str, str], str]:
-    """Time of an update over that of the plain network, by set and title, if it was measured in turns of one run.
+    """Return the time of an update relative to the plain network, by set and title, if measured in turns of one run.
 
-    Run records cannot tell: the machine may have been busy with one run and idle with another.
+    Run records are not comparable: the machine may have been busy during one run and idle during another.
     """
     measured = [record for record in records.kind("bench") if record.find("name") == UPDATES]
     return {
@@ -247,12 +258,12 @@ def _times(records: Records) -> dict[tuple[str, str], str]:
 
 
 def _of_sets(runs: Sequence[Record], task: str, sets: str) -> list[Record]:
-    """The runs on all sets, or on those of a list with commas."""
-    there = list(dict.fromkeys(map(_dataset, runs)))
-    wanted = there if sets == "all" else sets.split(",")
-    unknown = [name for name in wanted if name not in there]
+    """Select the runs on all sets, or on those of a comma-separated list."""
+    known = list(dict.fromkeys(map(_dataset, runs)))
+    wanted = known if sets == "all" else sets.split(",")
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise ValueError(f"table '{task}': no run on '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+        raise ValueError(f"table '{task}': no run on '{unknown[0]}', expected some of {', '.join(known)}, or 'all'.")
     return [run for run in runs if _dataset(run) in wanted]
 
 

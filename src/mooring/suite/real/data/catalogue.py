@@ -1,4 +1,4 @@
-"""Every set: its file, its hash, its size, its metric, and who publishes it."""
+"""Catalogue of the sets: file, hash, size, metric and publisher."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from mooring.named import suggest
 
 Metric = Literal["roc_auc", "average_precision", "rmse", "mae"]
-#: Metrics of which more is better.
+#: Metrics for which larger is better.
 RISING: tuple[Metric, ...] = ("roc_auc", "average_precision")
 
 # OGB's integer features: nine of an atom, three of a bond.
@@ -22,16 +22,16 @@ class Source:
     """A published set.
 
     Args:
-        name: what commands and records call it.
-        title: what it is.
-        file: its file in the offline format; empty where there is none and only the loader gives it.
-        sha256: the file's hash.
-        loader: who downloads it, as `package: name`, for :func:`mooring.suite.real.data.online.fetch`.
-        licence: as its publisher states it.
-        metric: the official one.
+        name: name in commands and records.
+        title: description.
+        file: file name in the offline format; empty if only the loader provides the set.
+        sha256: hash of the file.
+        loader: loader that downloads the set, as `package: name`, for :func:`mooring.suite.real.data.online.fetch`.
+        licence: licence, as stated by the publisher.
+        metric: official metric.
         targets: numbers to predict per graph or node.
-        train: graphs, or nodes, to train on.
-        atoms, bonds: number of values of each integer feature; empty where features are real numbers.
+        train: number of training graphs or nodes.
+        atoms, bonds: number of values of each integer feature; empty if features are real numbers.
         features: number of real features.
     """
 
@@ -65,8 +65,8 @@ def _molecules(name: str, title: str, sha256: str, metric: Metric, train: int) -
 
 
 GRAPH_SETS: Mapping[str, Source] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         _molecules(
             "bace",
             "inhibition of an enzyme",
@@ -131,11 +131,11 @@ GRAPH_SETS: Mapping[str, Source] = {
 }
 
 NODE_SETS: Mapping[str, Source] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         Source(
             "minesweeper",
-            "a grid of 100 x 100 cells, which of them are mines",
+            "cells of a 100 x 100 grid; predict which are mines",
             "minesweeper.npz",
             "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3",
             "pyg: HeterophilousGraphDataset Minesweeper",
@@ -146,7 +146,7 @@ NODE_SETS: Mapping[str, Source] = {
         ),
         Source(
             "tolokers",
-            "workers of a crowd who met in a task, which of them were banned",
+            "crowd workers linked by shared tasks; predict who was banned",
             "tolokers.npz",
             "dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667",
             "pyg: HeterophilousGraphDataset Tolokers",
@@ -160,9 +160,9 @@ NODE_SETS: Mapping[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """The set of this name, with a suggestion when there is none."""
+    """Return the set of this name; raise with a suggestion if the name is unknown."""
     known = {**GRAPH_SETS, **NODE_SETS}
     if name not in known:
-        meant = suggest(name, known, f"there are {', '.join(known)}.")
-        raise ValueError(f"data: unknown set {name!r}; {meant}")
+        hint = suggest(name, known, f"there are {', '.join(known)}.")
+        raise ValueError(f"data: unknown set {name!r}; {hint}")
     return known[name]
