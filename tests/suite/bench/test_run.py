@@ -85,7 +85,7 @@ def test_slots() -> None:
         ({"threads": 0}, "bench: threads=0, expected 1 or more."),
         ({"repeats": -1}, "bench: repeats=-1, expected 1 or more."),
         ({"peers": ["zoo.lze"]}, "zoo: unknown module 'lze'; did you mean 'lse'?"),
-        ({"peers": ["zoo.none"]}, "bench: 'zoo.none' is the absence of a module and takes no time."),
+        ({"peers": ["zoo.none"]}, "bench: 'zoo.none' builds no module; nothing to time."),
         ({"sweep": "node"}, "bench: unknown sweep 'node'; did you mean 'nodes'?"),
     ],
 )
@@ -153,17 +153,11 @@ def test_no_record_of_a_wrong_result(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not out.exists()
 
 
-def test_the_old_name_of_the_sweep_over_peers_still_works() -> None:
-    with pytest.warns(FutureWarning, match="the sweep 'none' is now called 'peers'"):
-        record = bench(["3x7"], 1, 1, sweep="none", peers=["ISAB"], setting=SMALL, memory=False)  # type: ignore[arg-type]
-    assert record["name"] == "peers"
-
-
 def test_without_cuda_the_command_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     done = CliRunner().invoke(app, ["bench", "--device", "cuda"])
     assert isinstance(done.exception, ValueError)
-    assert str(done.exception).startswith("bench: device 'cuda' was asked for, but torch finds no CUDA device here.")
+    assert str(done.exception).startswith("bench: device 'cuda' was requested, but torch finds no CUDA device.")
     assert "\n" not in str(done.exception)
 
 
