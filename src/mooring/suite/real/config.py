@@ -1,24 +1,32 @@
-"""Shared configuration and experiment of the tasks on real graphs."""
+"""Shared configuration, experiment and memories of the tasks on real graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
-from mooring.models import GNN
+from mooring import zoo
+from mooring.models import GNN, OGBVirtualNode
 from mooring.models.layers import ConvName
 from mooring.models.readout import ReadoutName
 from mooring.named import suggest
-from mooring.nn import MemoryOptions
+from mooring.nn import MemoryOptions, MemorySpec
 from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import MissingData, load, require
-from mooring.suite.real.memory import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import MemoryConfig
+from mooring.suite.train.experiment import MemoryConfig, describe
 from mooring.suite.train.schedule import WarmedExperiment
+
+#: Titles of models outside the zoo, in the order of tables.
+TITLES: Mapping[str, str] = {
+    "plain": "No memory, fewer parameters",
+    "none": "No memory",
+    "ogb-vn-mean": "OGB VN, mean",
+    "ogb-vn": "OGB VN, sum",
+}
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class RealExperiment(WarmedExperiment):
     config: RealConfig
 
     def __init__(self, config: RealConfig, model: str, seed: int) -> None:
-        check_model(model)
+        if model not in TITLES:
+            zoo.entry(model)
         if config.steps_per_epoch == 0:
             # Resolved here, so that the record contains the number.
             config = replace(config, steps_per_epoch=self.steps_of(config))
@@ -105,7 +114,7 @@ class RealExperiment(WarmedExperiment):
             return None
 
     def describe(self) -> dict[str, Any]:
-        return describe_model(self.model)
+        return describe(self.model, TITLES)
 
     def network(
         self,
@@ -146,3 +155,41 @@ def known(config: RealConfig, task: str, sets: Sequence[str]) -> None:
     if config.dataset not in ("generated", *sets):
         hint = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
         raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {hint}")
+
+
+class NoMemory(nn.Module):
+    """Identity with the interface of a memory; :func:`mooring.zoo.filled` adds the parameter-matched MLP."""
+
+    def forward(self, x: Tensor, batch: Any = None, **options: Any) -> Any:
+        return (x, None) if options.get("return_state") else x
+
+    def reset_parameters(self) -> None:
+        """Do nothing: there are no parameters."""
+
+
+def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) -> Callable[[int], nn.Module] | None:
+    """Return a builder of the model's memory, a function of the node width; None for the network alone.
+
+    All models but ``"plain"`` have as many parameters as the anchored module; ``"none"`` has them in a node-wise MLP.
+
+    Args:
+        model: a name of the zoo, or of :data:`TITLES`.
+        options: options of the memory.
+        one_graph: whether a batch is one graph, for which OGB's batch norm is undefined and replaced by layer norm.
+    """
+    if model == "plain":
+        return None
+
+    def build(channels: int) -> nn.Module:
+        spec: MemorySpec = options.at(channels)
+        if model == "none":
+            return zoo.filled(NoMemory(), spec)
+        if model in TITLES:
+            pool: Any = "mean" if model.endswith("mean") else "sum"
+            virtual_node = OGBVirtualNode(channels, pool, norm="layer" if one_graph else "batch", dropout=spec.dropout)
+            return zoo.filled(virtual_node, spec)
+        module = zoo.matched(model, spec)
+        assert module is not None, "only 'none' is None"
+        return module
+
+    return build
