@@ -174,10 +174,6 @@ def _ragged(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch, num_graphs=num_graphs)
 
 
-def _compiled(module: Any) -> Forward:
-    return _ragged(torch.compile(module, dynamic=True))
-
-
 def _dense(module: Any) -> Forward:
     def forward(x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         dense, mask = to_dense_batch(x, batch, batch_size=num_graphs)
@@ -194,24 +190,8 @@ def _layer(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch)
 
 
-def _readout(module: Any) -> Forward:
-    return lambda x, batch, num_graphs: module(x, batch, dim_size=num_graphs)
-
-
 def _slots(setting: Setting) -> nn.Module:
     return SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
-
-
-def _film(setting: Setting) -> nn.Module:
-    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
-
-
-def _isab(setting: Setting) -> nn.Module:
-    return InducedSetAttentionBlock(setting.dim, setting.slots, heads=setting.heads)
-
-
-def _set_transformer(setting: Setting) -> nn.Module:
-    return SetTransformerAggregation(setting.dim, heads=setting.heads)
 
 
 def _slot_scores(largest: int, graphs: int, setting: Setting) -> int:
@@ -238,17 +218,23 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer(OURS, _slots, _ragged),
-        Peer("slots, FiLM", _film, _ragged),
-        Peer("slots, compiled", _slots, _compiled, compiled=True),
+        Peer("slots, FiLM", lambda s: SlotVirtualNode(s.dim, s.slots, s.heads), _ragged),
+        Peer("slots, compiled", _slots, lambda m: _ragged(torch.compile(m, dynamic=True)), compiled=True),
         Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
         Peer("write + read", WriteRead, _ragged),
         Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
         Peer(batches.PADDED, batches.PaddedSlots, _plain, _slot_scores),
         Peer("GINEConv", batches.LocalLayer, _plain),
-        Peer("ISAB", _isab, _dense, _slot_scores),
+        Peer("ISAB", lambda s: InducedSetAttentionBlock(s.dim, s.slots, heads=s.heads), _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
         Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_cpu_backward=FLEX_BACKWARD),
-        Peer("SetTransformer", _set_transformer, _readout, _pair_scores, readout=True),
+        Peer(
+            "SetTransformer",
+            lambda s: SetTransformerAggregation(s.dim, heads=s.heads),
+            lambda m: lambda x, batch, num_graphs: m(x, batch, dim_size=num_graphs),
+            _pair_scores,
+            readout=True,
+        ),
         Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
         Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _feature_scores),
     )

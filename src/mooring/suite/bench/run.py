@@ -148,14 +148,10 @@ def _text(value: object) -> str:
 
 
 def _machine(device: str, threads: int) -> str:
-    """Describe the machine of the measurements."""
-    where = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
-    return f"{where}{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
-
-
-def _processor() -> str:
-    """Return the name of the processor, as far as the system provides it."""
+    """Describe the machine of the measurements, as far as the system provides it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    processor = names[0] if names else platform.processor() or platform.machine()
+    gpu = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
+    return f"{gpu}{processor}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"

@@ -156,6 +156,8 @@ class Pool(nn.Module):
 # Scales the sum over a small graph to the size of one node's vector. The constant is the same for all graphs, so counts
 # are preserved.
 SUM_SCALE = 1 / 32
+# Hidden width of the pools, which gives them the parameters of the slot readouts.
+HIDDEN = 557
 # Temperature of both slot readouts: the sharper routing of Two-Radius.
 TEMPERATURE = 0.35
 
@@ -187,29 +189,13 @@ class Readout:
     build: Callable[[ReadoutSpec], nn.Module]
 
 
-def _mean(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MeanAggregation(), hidden=557)
-
-
-def _max(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MaxAggregation(), hidden=557)
-
-
-def _sum(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=557, after=_scaled)
-
-
 def _scaled(pooled: Tensor) -> Tensor:
     return SUM_SCALE * pooled
 
 
-def _sum_raw(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=557)
-
-
 def _sum_log(spec: ReadoutSpec) -> nn.Module:
     # Positive terms: the log of a sum is then log(1 + count) if a node adds one for its motif and nothing else.
-    return Pool(spec.channels, SumAggregation(), hidden=557, before=functional.softplus, after=torch.log1p)
+    return Pool(spec.channels, SumAggregation(), hidden=HIDDEN, before=functional.softplus, after=torch.log1p)
 
 
 def _pna(spec: ReadoutSpec) -> nn.Module:
@@ -242,12 +228,12 @@ def _anchored(spec: ReadoutSpec) -> nn.Module:
 
 # In the order of tables.
 READOUTS: dict[str, Readout] = {
-    "mean": Readout("Mean pool", _mean),
-    "max": Readout("Max pool", _max),
+    "mean": Readout("Mean pool", lambda spec: Pool(spec.channels, MeanAggregation(), hidden=HIDDEN)),
+    "max": Readout("Max pool", lambda spec: Pool(spec.channels, MaxAggregation(), hidden=HIDDEN)),
     "pna": Readout("PNA", _pna),
-    "sum-raw": Readout("Sum pool, raw", _sum_raw),
+    "sum-raw": Readout("Sum pool, raw", lambda spec: Pool(spec.channels, SumAggregation(), hidden=HIDDEN)),
     "sum-log": Readout("Sum pool, log head", _sum_log),
-    "sum": Readout("Sum pool", _sum),
+    "sum": Readout("Sum pool", lambda spec: Pool(spec.channels, SumAggregation(), hidden=HIDDEN, after=_scaled)),
     "cross-attn": Readout("Cross-Attn VN", _cross_attention),
     "anchored": Readout("Anchored Cross-Attn VN", _anchored),
 }

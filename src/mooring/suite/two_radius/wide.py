@@ -24,7 +24,9 @@ def by_width(records: Records) -> list[Figure]:
     """Draw Label and Both against total width: two panels, each with one pair of axes per number of identifiers."""
     points: Points = {}
     # Sorted by score, so that the best of several learning rates overwrites the others.
-    for item in sorted(group(records.runs(LEADERBOARD, WIDTH)), key=_both):
+    for item in sorted(
+        group(records.runs(LEADERBOARD, WIDTH)), key=lambda item: item.estimate("metrics", "best", "both").mean
+    ):
         run = item.first
         width = run.count("slots") * run.count("channels")
         points.setdefault(run.count("num_identifiers"), {}).setdefault(run.model, {})[width] = list(item.runs)
@@ -119,7 +121,3 @@ def _line(axes: Axes, by_width: dict[int, list[Record]], metric: str, model: str
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
     return heights[-1], name, ink
-
-
-def _both(item: Group) -> float:
-    return item.estimate("metrics", "best", "both").mean
