@@ -41,8 +41,7 @@ class GNN(nn.Module):
         layers: number of local layers.
         edge_encoder: the same for edge features; None if there are none.
         conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. If conv is None,
-        ``"GINEConv"``
-            with edge features and ``"GINConv"`` without. The head has the same dropout.
+            ``"GINEConv"`` with edge features and ``"GINConv"`` without. The head has the same dropout.
         position: width of a positional encoding by PyG's ``AddRandomWalkPE`` or ``AddLaplacianEigenvectorPE``, or a
             module that maps the encoding to ``channels``.
         memory: a function of the width that builds a virtual node, called once per position; a module, shared by all

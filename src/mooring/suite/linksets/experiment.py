@@ -49,8 +49,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
         memory: options of the global modules.
         waves: Fourier features of a point.
         exact_ranks: give the decoder the number of heavier rivals of each pair, which no memory has exactly; this
-        measures
-            the ceiling.
+            measures the ceiling.
         turns: number of decoder turns with `exact_ranks`; from the second on, the number of rivals picked in the last
             turn is an input too.
     """

@@ -171,8 +171,7 @@ class ReadoutSpec:
         slots: number of slots of slot readouts.
         heads: heads per slot.
         graph_sizes: histogram of the training graphs' numbers of nodes; it defines PNA's scalers, and the anchors start
-        at
-            the log of its mean.
+            at the log of its mean.
     """
 
     channels: int

@@ -187,7 +187,7 @@ class PermutationConfig(MemoryConfig):
         validation_batches: fresh minibatches of an evaluation.
         channels: width of every state, including slots.
         embedding_channels: width of embeddings and addresses, which contain no label and need not shrink with the
-        memory.
+            memory.
         layers: local layers.
         memory: options of the global module.
         stop_at: label accuracy at which the task counts as solved and training ends; None trains all epochs.
