@@ -6,6 +6,7 @@ The checks are functions of the other modules of this package.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from mooring.nn import SlotVirtualNode
 from mooring.ops import log_odds
@@ -82,7 +83,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="M addressed slots of the width of eq:upper, hand-set on ops.write and ops.read, solve Two-Radius.",
         check=construction.check_construction,
         subject=construction.AddressedTable,
-        control=lambda n, slots, bits: construction.AddressedTable(n, slots, bits, code=construction.same_code),
+        control=partial(construction.AddressedTable, code=construction.same_code),
         control_means="premise removed: every group has the same address, as in a homogeneous virtual node",
         margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
         instances=12,
@@ -96,20 +97,14 @@ CLAIMS: tuple[Claim, ...] = (
         label="app:capacity.alphabet",
         statement="The same slots hold independent labels of C kinds in ceil(n/M) ceil(log2 C / b) coordinates.",
         check=construction.check_alphabet,
-        subject=lambda n, slots, bits, alphabet: construction.AddressedTable(n, slots, bits, alphabet=alphabet),
-        control=lambda n, slots, bits, alphabet: construction.AddressedTable(
-            n, slots, bits, construction.same_code, alphabet
-        ),
+        subject=construction.AddressedTable,
+        control=partial(construction.AddressedTable, code=construction.same_code),
         control_means="premise removed: every group has the same address",
         margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
         instances=12,
         more_controls={
-            "coordinates above 2^b": lambda n, slots, bits, alphabet: construction.OverflowingTable(
-                n, slots, bits, alphabet=alphabet
-            ),
-            "a memory that depends on source order": lambda n, slots, bits, alphabet: construction.OrderedTable(
-                n, slots, bits, alphabet=alphabet
-            ),
+            "coordinates above 2^b": construction.OverflowingTable,
+            "a memory that depends on source order": construction.OrderedTable,
             "a table for half as many kinds": lambda n, slots, bits, alphabet: construction.AddressedTable(
                 n, slots, bits, alphabet=alphabet // 2
             ),
@@ -281,7 +276,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Hand-set anchored slots solve every counted Two-Radius instance exactly, without training.",
         check=counted.check_slots,
         subject=counted.CountedTable,
-        control=lambda n, slots: counted.CountedTable(n, slots, keep_mass=False),
+        control=partial(counted.CountedTable, keep_mass=False),
         control_means="premise removed: the same slots without their anchors",
         margin_means="0.5 minus the furthest any decoded count was from its integer",
         instances=60,
@@ -290,8 +285,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="thm:upper.module",
         statement="A SlotVirtualNode with the construction's weights, no training, solves permutation Two-Radius.",
         check=handset.check_labels,
-        subject=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False),
-        control=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False, addressed=False),
+        subject=partial(handset.HandSetMemory, anchored=False),
+        control=partial(handset.HandSetMemory, anchored=False, addressed=False),
         control_means="premise removed: all slots share one address, so every target reads the same mean",
         margin_means="0.5 minus the furthest any recovered digit was from its integer",
         instances=32,
@@ -300,8 +295,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="cor:countedwl.module",
         statement="An anchored SlotVirtualNode with the proof's weights, no training, solves counted Two-Radius.",
         check=handset.check_counts,
-        subject=lambda partition, block: handset.HandSetMemory(partition, block, anchored=True),
-        control=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False),
+        subject=partial(handset.HandSetMemory, anchored=True),
+        control=partial(handset.HandSetMemory, anchored=False),
         control_means="premise removed: the Cross-Attn virtual node, the same weights without anchors",
         margin_means="0.5 minus the furthest any recovered count was from its integer",
         instances=64,

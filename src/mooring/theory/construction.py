@@ -110,15 +110,15 @@ class AddressedTable:
         n: identifiers and labels.
         slots: groups M.
         bits: bits b of a coordinate.
-        code: the address of each group.
         alphabet: number of labels C; n if None.
+        code: the address of each group.
     """
 
     n: int
     slots: int
     bits: int
-    code: AddressCode = sign_code
     alphabet: int | None = None
+    code: AddressCode = sign_code
 
     @property
     def partition(self) -> Partition:
@@ -245,8 +245,6 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
     return Evidence(True, 0.5 - worst, examined, note)
 
 
-BuildAlphabet = Callable[[int, int, int, int], AddressedTable]
-
 # (n, M, b, C): every table of the first list, random tables of the second.
 ALL_TABLES = tuple(
     (n, slots, bits, c) for n, c in ((2, 5), (3, 7), (4, 3)) for slots in range(1, n + 1) for bits in (1, 3)
@@ -254,7 +252,7 @@ ALL_TABLES = tuple(
 SOME_TABLES = ((30, 7, 1, 2), (101, 10, 4, 5000), (256, 16, 8, 3), (500, 125, 2, 97))
 
 
-def check_alphabet(build: BuildAlphabet, instances: int, generator: torch.Generator) -> Evidence:
+def check_alphabet(build: Callable[..., AddressedTable], instances: int, generator: torch.Generator) -> Evidence:
     """Check that labels drawn independently from C kinds are recovered in full, at the width of the formula."""
     examined, worst, overhead = 0, 0.0, 0.0
     for n, slots, bits, alphabet in (*ALL_TABLES, *SOME_TABLES):
@@ -262,7 +260,8 @@ def check_alphabet(build: BuildAlphabet, instances: int, generator: torch.Genera
         labels = all_tables(n, alphabet) if enumerated else random_tables(instances, n, alphabet, generator)
         source, target = both_sides(labels, generator)
         width = construction_width(n, slots, bits, alphabet)
-        served = _serve(build(n, slots, bits, alphabet), source, target, generator, width=width, distinct=enumerated)
+        table = build(n, slots, bits, alphabet)
+        served = _serve(table, source, target, generator, width=width, distinct=enumerated)
         worst = max(worst, served.furthest)
         examined += source.num_graphs
         if served.fault:
