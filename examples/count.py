@@ -1,4 +1,4 @@
-"""Softmax attention cannot see a doubled graph; the anchored read can."""
+"""Counting: softmax attention does not change when a graph is doubled; the anchored read does."""
 
 import math
 
@@ -10,7 +10,7 @@ torch.manual_seed(0)
 query, x = torch.randn(1, 1, 5), torch.randn(7, 1, 5)  # one slot; seven nodes, keys and values in one
 
 once = write(query, x, x)
-twice = write(query, x.repeat(2, 1, 1), x.repeat(2, 1, 1))  # every node of the graph, two times
+twice = write(query, x.repeat(2, 1, 1), x.repeat(2, 1, 1))  # every node twice
 logit, value = torch.zeros(1, 1), torch.zeros(1, 1, 5)  # the slot's private anchor
 
 attention = (twice.content - once.content).abs().max().item()

@@ -1,8 +1,8 @@
-"""A GIN with and without slots, on a question no neighbourhood can answer.
+"""A GIN with and without slots, on a task that no neighbourhood can solve.
 
-Every node has a colour and must say how many nodes of its graph share it. The graphs are rings, so two layers of
-message passing see five nodes; the count lives in the whole graph. A plain virtual node is one state for every colour;
-slots are as many as there are colours, and their anchors count.
+Every node has a colour and must predict how many nodes of its graph share it. The graphs are rings, so two layers of
+message passing see five nodes; the count depends on the whole graph. A plain virtual node has one state for all
+colours. Slots can be one per colour, and their anchors count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLOURS, CHANNELS, EPOCHS = 4, 32, 25
 
 
 def ring(generator: torch.Generator) -> Data:
-    """A ring of 12 to 24 coloured nodes; ``y`` is the log of the number of nodes of one's own colour."""
+    """Return a ring of 12 to 24 coloured nodes; ``y`` is the log of the number of nodes of the same colour."""
     size = int(torch.randint(12, 25, (1,), generator=generator))
     share = torch.rand(COLOURS, generator=generator)
     colour = torch.multinomial(share, size, replacement=True, generator=generator)
@@ -32,7 +32,7 @@ def ring(generator: torch.Generator) -> Data:
 
 
 class GIN(nn.Module):
-    """Two GIN layers; ``memory`` goes between them, or nothing does."""
+    """Two GIN layers with an optional memory between them."""
 
     def __init__(self, memory: nn.Module | None) -> None:
         super().__init__()

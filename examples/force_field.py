@@ -1,8 +1,8 @@
-"""Energies and forces of small clusters, with the forces taken through the memory.
+"""Energies and forces of small clusters, with forces differentiated through the memory.
 
-All bonds of a cluster share one supply of electrons: the first hold atoms together, further ones push them apart. An
-edge knows its own bond; how many there are in all is for the memory. Forces are minus the gradient of the energy, and
-training on them differentiates that gradient once more.
+All bonds of a cluster share one supply of electrons: the first bonds attract, further ones repel. An edge sees only its
+bond; the memory provides the total. Forces are minus the gradient of the energy, and training on them differentiates
+that gradient once more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHANNELS, CUTOFF, EPOCHS = 32, 1.6, 10
 
 
 def cluster(seed: int) -> Data:
-    """6 to 27 atoms on a shaken cubic lattice."""
+    """Return 6 to 27 atoms on a perturbed cubic lattice."""
     generator = torch.Generator().manual_seed(seed)
     size = int(torch.randint(6, 28, (1,), generator=generator))
     sites = torch.cartesian_prod(*[torch.arange(3.0)] * 3)[torch.randperm(27, generator=generator)[:size]]
@@ -66,7 +66,7 @@ def main() -> None:
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
-        energy, force = (one.detach() for one in net(held_out))
+        energy, force = (output.detach() for output in net(held_out))
         print(f"{name:<24}{(energy - held_out.energy).abs().mean():>8.3f}{(force - held_out.force).abs().mean():>8.3f}")
 
 

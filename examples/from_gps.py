@@ -1,10 +1,10 @@
-"""From PyG's GPSConv to SlotConv: the same place in a network, the same call, and what changes.
+"""Migration from PyG's GPSConv to SlotConv: same position in a network, same call, and the differences.
 
     GPSConv(channels, GINConv(...), heads=4)           attention between all pairs of nodes of a graph
     SlotConv(channels, GINConv(...), slots=8, heads=4)  attention through 8 slots
 
-Both as they come: other norms or widths change the numbers. Every node must tell how many nodes of its graph share its
-colour. Graphs of very different sizes share a batch: dense attention pads them to the largest, slots pad nothing.
+Both have their default options. Every node must predict how many nodes of its graph share its colour. Graphs of very
+different sizes share a batch: dense attention pads them to the largest, slots need no padding.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ COLOURS, CHANNELS, EPOCHS = 4, 32, 8
 
 
 def path(seed: int) -> Data:
-    """A path of 5 to 29 coloured nodes, and now and then one of 300; ``y`` is the log of the count of its colour."""
+    """Return a path of 5 to 29 coloured nodes, or of 300 for every 25th seed; ``y`` is the log count of its colour."""
     generator = torch.Generator().manual_seed(seed)
     size = 300 if seed % 25 == 0 else int(torch.randint(5, 30, (1,), generator=generator))
     share = torch.rand(COLOURS, generator=generator)
     colour = torch.multinomial(share, size, replacement=True, generator=generator)
-    forth = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
+    forward = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
     count = torch.bincount(colour, minlength=COLOURS)[colour]
     x = nn.functional.one_hot(colour, COLOURS).float()
-    return Data(x=x, edge_index=torch.cat([forth, forth.flip(0)], dim=1), y=count.float().log())
+    return Data(x=x, edge_index=torch.cat([forward, forward.flip(0)], dim=1), y=count.float().log())
 
 
 def local() -> GINConv:
@@ -46,7 +46,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 
 class Net(nn.Module):
-    """Nothing here knows which of the two layers it has."""
+    """Network that works with either layer."""
 
     def __init__(self, layer: Callable[[], nn.Module]) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def train(layer: Callable[[], nn.Module], graphs: list[Data]) -> tuple[float, fl
 
 @torch.no_grad()
 def shift_by_batch_mates(layer: Callable[[], nn.Module], graphs: list[Data]) -> float:
-    """How much the output for a graph changes, while training, with the graphs that share its batch."""
+    """Return the change of a graph's output, in training mode, due to the graphs in its batch."""
     net = Net(layer).train()
     alone, together = net(Batch.from_data_list(graphs[1:2])), net(Batch.from_data_list(graphs[1:9]))
     return float((together[: len(alone)] - alone).abs().max())

@@ -1,6 +1,6 @@
-"""One memory for all node types: shops must tell how many customers of the whole graph share their taste.
+"""One memory for all node types: shops predict how many customers of the whole graph share their taste.
 
-An edge leads from a customer to a shop of another taste, so a shop's neighbours are no help. Customers and shops have
+Edges lead from customers to shops of another taste, so a shop's neighbours do not help. Customers and shops have
 features of different widths, and both write to and read from the same slots.
 """
 
@@ -57,7 +57,7 @@ def train(slots: int, towns: list[HeteroData]) -> float:
     """Train on all towns but the last hundred; return the mean absolute error, in log counts, on those."""
     net = Net(slots)
     held_out = Batch.from_data_list(towns[-100:])
-    net(held_out)  # the convolutions learn their widths
+    net(held_out)  # initialises the lazy convolutions
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
     for _ in range(EPOCHS):
         for batch in DataLoader(towns[:-100], batch_size=50, shuffle=True):

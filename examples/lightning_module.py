@@ -1,6 +1,6 @@
-"""A LightningModule around SlotConv layers; needs ``pip install lightning``.
+"""A LightningModule with SlotConv layers; needs ``pip install lightning``.
 
-Graphs are told apart by how many red nodes they have, more or fewer than blue ones, wherever these lie.
+The task is to classify graphs by whether they have more red nodes than blue ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHANNELS, EPOCHS = 32, 4
 
 
 def ring(seed: int) -> Data:
-    """A ring of 5 to 20 nodes, red, blue or grey; ``y`` says whether red ones outnumber blue ones."""
+    """Return a ring of 5 to 20 nodes, red, blue or grey; ``y`` is whether red nodes outnumber blue ones."""
     generator = torch.Generator().manual_seed(seed)
     size = int(torch.randint(5, 21, (1,), generator=generator))
     colour = torch.randint(3, (size,), generator=generator)

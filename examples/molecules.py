@@ -1,7 +1,7 @@
-"""From molecules to a trained model: ``python examples/molecules.py FILE``.
+"""Training of a model on molecules: ``python examples/molecules.py FILE``.
 
 FILE is ``solubility.csv`` with a SMILES string and a number per line (needs rdkit), or a set of ``mooring data`` such
-as ``data/ogbg_molesol.npz``. Of a CSV the last fifth is held out; a data set has a split of its own.
+as ``data/ogbg_molesol.npz``. The last fifth of a CSV is held out; a data set has an official split.
 """
 
 import csv
@@ -21,7 +21,7 @@ CHANNELS, EPOCHS = 64, 30
 
 
 def load(path):
-    """Training and test molecules, and how many values each feature of an atom and of a bond has."""
+    """Return training and test molecules, and the number of values of each atom and bond feature."""
     if path.suffix == ".npz":
         from mooring.suite.real.data.files import read_graphs
 
@@ -30,7 +30,7 @@ def load(path):
     rows = [(from_smiles(smiles), float(value)) for smiles, value in csv.reader(path.read_text().splitlines())]
     graphs = [graph.update({"y": torch.tensor([[value]])}) for graph, value in rows]
     last = len(graphs) * 4 // 5
-    return graphs[:last], graphs[last:], [len(one) for one in x_map.values()], [len(one) for one in e_map.values()]
+    return graphs[:last], graphs[last:], *([len(values) for values in table.values()] for table in (x_map, e_map))
 
 
 def main(path):

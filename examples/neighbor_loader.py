@@ -1,12 +1,12 @@
-"""Sampled neighbourhoods of large graphs, with a memory that still counts the whole of them.
+"""Sampled neighbourhoods of large graphs, with a memory that still counts the whole graph.
 
-Every node must tell how many nodes of its graph share its colour. A step takes a few seeds of each graph and some of
-their neighbours. The seeds are a uniform sample, so they alone write, each for ``nodes / seeds`` nodes: ``sources`` and
-``log_weight`` say so. What was learned on samples then holds for new graphs that are seen as a whole; without the
-weights every count is off.
+Every node must predict how many nodes of its graph share its colour. A step samples a few seeds of each graph and some
+of their neighbours. The seeds are a uniform sample, so only they write, each with the weight of ``nodes / seeds``
+nodes: pass ``sources`` and ``log_weight``. A model trained on samples then also works on whole graphs; without the
+weights every count is wrong.
 
-PyG's ``NeighborLoader`` needs pyg-lib or torch-sparse. Without them this samples through ``NodeLoader`` (which
-``NeighborLoader`` is too) and a sampler in plain PyTorch.
+PyG's ``NeighborLoader`` needs pyg-lib or torch-sparse. Without them this example uses its base class ``NodeLoader`` and
+a sampler in plain PyTorch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLOURS, CHANNELS, NODES, SEEDS, NEIGHBOURS, EPOCHS = 4, 32, 1_000, 50, 2, 6
 
 
 class UniformNeighbours(BaseSampler):
-    """One hop, with replacement: ``NEIGHBOURS`` incoming edges of each seed."""
+    """One-hop sampler with replacement: ``NEIGHBOURS`` incoming edges of each seed."""
 
     def __init__(self, data: Data) -> None:
         self.order = data.edge_index[1].argsort(stable=True)
@@ -67,9 +67,10 @@ def graph(seed: int) -> Data:
 
 
 def join(samples: Sequence[Data]) -> Batch:
-    """A sample of each graph, side by side; ``seed`` marks the nodes that were drawn for themselves."""
-    parts = [(one, torch.arange(one.num_nodes) < one.batch_size) for one in samples]
-    return Batch.from_data_list([Data(one.x, one.edge_index, y=one.y, seed=seed) for one, seed in parts])
+    """Join a sample of each graph into one batch; ``seed`` marks the seed nodes."""
+    seeds = [torch.arange(sample.num_nodes) < sample.batch_size for sample in samples]
+    parts = zip(samples, seeds, strict=True)
+    return Batch.from_data_list([Data(part.x, part.edge_index, y=part.y, seed=seed) for part, seed in parts])
 
 
 class Net(nn.Module):
@@ -77,7 +78,7 @@ class Net(nn.Module):
         super().__init__()
         self.lift, self.head = nn.Linear(COLOURS, CHANNELS), nn.Linear(CHANNELS, 1)
         self.conv = SAGEConv(CHANNELS, CHANNELS)
-        # Slots that compete count nodes; dozens write to each, which is where the anchors start.
+        # Competing slots count nodes; anchors start at the weight of the dozens of nodes that write to each slot.
         self.memory = SlotVirtualNode(CHANNELS, 8, competition=True, anchor_init=3.0, integrate="residual")
 
     def forward(self, data: Batch, **written: Tensor) -> Tensor:

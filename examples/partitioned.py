@@ -2,10 +2,10 @@
 
     torchrun --nproc-per-node 2 examples/partitioned.py --nodes 1000000
 
-Every node has a colour and must tell how many nodes of the *whole* graph share it. Edges stay within a process, so
-only the memory can know: each process writes its own nodes, and one all-reduce of the slot states (slots x channels
-numbers, whatever the number of nodes) gives every process the memory of all of them. The losses are the same for any
-number of processes, one included; the memory of each process falls with their number.
+Every node has a colour and must predict how many nodes of the *whole* graph share it. Edges stay within a process, so
+only the memory has this information. Each process writes its nodes, and one all-reduce of the slot states (slots x
+channels numbers, for any number of nodes) gives every process the memory of all nodes. The losses are the same for any
+number of processes; the memory use of a process falls with their number.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mooring.nn import SlotVirtualNode
 from mooring.ops import all_merge
 
 COLOURS, CHANNELS, SLOTS = 4, 32, 8
-BLOCKS = 8  # the graph is made of blocks; a process owns some of them, so any number up to this can share the work
+BLOCKS = 8  # blocks of the graph, and the largest number of processes
 
 
 def block(step: int, number: int, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Colours and edges of one block: a pure function of its arguments, so that nobody needs the whole graph."""
+    """Return colours and edges of one block, a pure function of the arguments: no process needs the whole graph."""
     generator = torch.Generator().manual_seed(1_000_003 * step + number)
-    # Each block has favourites of its own: what is common in one says little about the whole.
+    # Each block has different popular colours, so that one block does not predict the whole.
     popularity = (3 * torch.randn(COLOURS, generator=generator)).softmax(dim=0)
     colour = torch.multinomial(popularity, num_nodes, replacement=True, generator=generator)
     source = torch.arange(num_nodes)
@@ -38,7 +38,7 @@ def block(step: int, number: int, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 
 def part(step: int, num_nodes: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
-    """The blocks of one process as one disconnected piece of the graph."""
+    """Return the blocks of one process as one disconnected part of the graph."""
     colours, edges, start = [], [], 0
     for number in range(rank * BLOCKS // world, (rank + 1) * BLOCKS // world):
         colour, edge_index = block(step, number, (number + 1) * num_nodes // BLOCKS - number * num_nodes // BLOCKS)
@@ -49,7 +49,7 @@ def part(step: int, num_nodes: int, rank: int, world: int) -> tuple[Tensor, Tens
 
 
 class Counter(nn.Module):
-    """A local convolution, then the memory that all processes share, then one number per node."""
+    """Local convolution, then the memory that all processes share, then one number per node."""
 
     def __init__(self, spread: bool) -> None:
         super().__init__()
@@ -113,12 +113,12 @@ def main() -> None:
     if world > 1:
         dist.init_process_group("gloo")
     losses = train(arguments.nodes, arguments.steps, rank, world, verbose=rank == 0)
-    held = part(0, arguments.nodes, rank, world)[0].numel()
+    num_local = part(0, arguments.nodes, rank, world)[0].numel()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    line = f"rank {rank}: {held:,} nodes, peak memory {peak:.0f} MB, loss {losses[0]:.4f} -> {losses[-1]:.4f}"
+    line = f"rank {rank}: {num_local:,} nodes, peak memory {peak:.0f} MB, loss {losses[0]:.4f} -> {losses[-1]:.4f}"
     lines = [line] * world
     if world > 1:
-        dist.all_gather_object(lines, line)  # one process prints: the lines of two may run into each other
+        dist.all_gather_object(lines, line)  # one process prints, so that lines do not interleave
     if rank == 0:
         print("\n".join(lines), flush=True)
     if world > 1:

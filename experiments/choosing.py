@@ -1,7 +1,7 @@
-"""How many slots and heads, where in the stack, carried or not: one choice changed at a time, at development seeds.
+"""Choices of the memory (slots, heads, position, carried or not), changed one at a time at development seeds.
 
-``python experiments/choosing.py --sets esol,freesolv``. The readout is a mean, so that what the memory knows is not
-known anyway.
+``python experiments/choosing.py --sets esol,freesolv``. The readout is a mean, so that it does
+not provide the information of the memory.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def command(
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "100-102",
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
-    asked = [
+    runs = [
         RunRequest("molecules", model, seed, "choosing", {"dataset": dataset, **change}, RUNS)
         for dataset in sets.split(",")
         for seed in parse_seeds(seeds)
         for model, change in [*((MODEL, change) for change in CHANGES), *((model, {}) for model in OTHERS)]
     ]
-    run_many(asked, workers)
-    print(tables_text([resolve(request).record_path for request in asked]))
+    run_many(runs, workers)
+    print(tables_text([resolve(request).record_path for request in runs]))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Is the paper's protocol unfair to the baselines? Ten times the learning rate, widths that give MPNN and VN the
-parameters of anchored slots, a VN that sums, a VN with a joint decoder, and MPNNs whose messages or embeddings are
-merely added."""
+"""Fairness of the paper's protocol to the baselines.
+
+Ten times the learning rate, widths that give MPNN and VN as many parameters as anchored slots, a VN that sums, a VN
+with a joint decoder, and MPNNs that only add messages or embeddings.
+"""
 
 from recipe import RUNS, main
 
 from mooring.suite.train import RunRequest
 
 FASTER = {"learning_rate": 1e-3}
-# 439 k parameters, as anchored slots have, to 0.7 %.
+# 439 k parameters, like anchored slots, to 0.7 %.
 MPNN_WIDTH, VN_WIDTH = {"channels": 169}, {"channels": 146}
 
 

@@ -1,7 +1,7 @@
-"""Every global module of the zoo on one task: equal budgets, equal updates, the same search for a rate.
+"""Leaderboard of all global modules of the zoo on one task: equal budgets, equal updates, one search for a rate.
 
-The rule: the first seed runs at every rate, though a module that the first one solves needs no other; the rate with
-the best validation goes to the other seeds. The best five modules of those then get the further seeds.
+The first seed runs at every rate, except that a module solved at the first rate skips the others. The other seeds use
+the rate with the best validation. The best five modules then run at the further seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOP = 5
 
 @dataclass(frozen=True)
 class Board:
-    """A task, the rates tried (the preset's own first), and the validation metric that ranks: higher is better."""
+    """A task, its learning rates (the preset's first), and the validation metric that ranks modules."""
 
     task: str
     rates: tuple[float, ...]
@@ -33,14 +33,14 @@ class Board:
 
     def request(self, model: str, seed: int, rate: float) -> RunRequest:
         overrides: dict[str, Any] = {} if rate == self.rates[0] else {"learning_rate": rate}
-        # Its random edges depend on how many nodes there are, so that it must see every copy of a source.
+        # Its random edges depend on the number of nodes, so it must see every copy of a source.
         if model == "exphormer" and self.task.startswith("two-radius"):
             overrides["rendering"] = "full"
         return RunRequest(self.task, model, seed, PRESET, overrides, RUNS)
 
-    def score(self, asked: RunRequest) -> float:
-        """What a finished run was selected by, turned so that higher is better."""
-        return self.sign * float(RunRecord.read(resolve(asked).record_path).metrics["best"][self.metric])
+    def score(self, request: RunRequest) -> float:
+        """Return the selection metric of a finished run, with the sign that makes higher better."""
+        return self.sign * float(RunRecord.read(resolve(request).record_path).metrics["best"][self.metric])
 
 
 BOARDS = {
@@ -62,26 +62,26 @@ def command(
     first, *others = parse_seeds(seeds)
     tried: dict[str, list[RunRequest]] = {model: [] for model in zoo.names()}
 
-    def run(asked: list[RunRequest]) -> list[RunRequest]:
-        run_many(asked, workers, engine)  # type: ignore[arg-type]
-        return asked
+    def run(requests: list[RunRequest]) -> list[RunRequest]:
+        run_many(requests, workers, engine)  # type: ignore[arg-type]
+        return requests
 
     for rate in board.rates:
         unsolved = [model for model, runs in tried.items() if all(board.score(run) < board.solved for run in runs)]
-        for asked in run([board.request(model, first, rate) for model in unsolved]):
-            tried[asked.model].append(asked)
+        for request in run([board.request(model, first, rate) for model in unsolved]):
+            tried[request.model].append(request)
     best = {model: board.rates[runs.index(max(runs, key=board.score))] for model, runs in tried.items()}
     for seed in others:
-        for asked in run([board.request(model, seed, rate) for model, rate in best.items()]):
-            tried[asked.model].append(asked)
+        for request in run([board.request(model, seed, rate) for model, rate in best.items()]):
+            tried[request.model].append(request)
 
-    def standing(model: str) -> float:
+    def mean_score(model: str) -> float:
         return mean(board.score(board.request(model, seed, best[model])) for seed in (first, *others))
 
-    leaders = sorted(best, key=standing, reverse=True)[:TOP] if further else []
+    leaders = sorted(best, key=mean_score, reverse=True)[:TOP] if further else []
     for seed in parse_seeds(further) if further else ():
-        for asked in run([board.request(model, seed, best[model]) for model in leaders]):
-            tried[asked.model].append(asked)
+        for request in run([board.request(model, seed, best[model]) for model in leaders]):
+            tried[request.model].append(request)
     print(tables_text([resolve(run).record_path for runs in tried.values() for run in runs]))
 
 

@@ -1,6 +1,6 @@
-"""The paper's second limitation: a construction exists, but does training find it, and in how many updates?
+"""Learnability, the paper's second limitation: whether training finds the construction, and in how many updates.
 
-Counted Two-Radius without a cap on parameters, one size changed at a time: identifiers (with as many slots), slots,
+Counted Two-Radius without a cap on parameters; one size changes at a time: identifiers (with as many slots), slots,
 width, temperature. ``python experiments/learnability.py --models moored,anchored``.
 """
 
@@ -21,7 +21,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
     *({"slots": number} for number in (3, 6, 24)),
     *({"channels": number} for number in (16, 32, 128)),
     *({"temperature": number} for number in (0.1, 1.0, 3.0)),
-    # Slots that nodes find by what they hold, with none to spare and with twice as many.
+    # Routing by content, with as many slots as identifiers and with twice as many.
     *({"addressed": False, "slots": number} for number in (12, 24)),
     *({"addressed": False, "temperature": number} for number in (1.0,)),
 )
@@ -32,14 +32,14 @@ def command(
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-2",
     workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
 ) -> None:
-    asked = [
+    runs = [
         RunRequest("two-radius-leaderboard", model, seed, "learnability", change, RUNS)
         for seed in parse_seeds(seeds)
         for model in models.split(",")
         for change in CHANGES
     ]
-    run_many(asked, workers)
-    print(tables_text([resolve(request).record_path for request in asked]))
+    run_many(runs, workers)
+    print(tables_text([resolve(request).record_path for request in runs]))
 
 
 if __name__ == "__main__":

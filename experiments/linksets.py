@@ -1,8 +1,8 @@
-"""``tab:link-generation``, constrained link sets: one search for every module, and what it finds at all seeds.
+"""``tab:link-generation``, constrained link sets: one search for every module, and its result at all seeds.
 
-Four settings each are tried on the smaller sets of the preset ``search``, at a development seed and by validation: two
-rates times two layouts of the slots, or four rates where a module has no layout. ``--paper`` leaves the search out and
-runs the layout that suits the anchored module, for all.
+The search runs four settings per module on the smaller sets of the preset ``search``, at a development seed, and
+selects by validation: two rates times two layouts of the slots, or four rates for a module without a layout.
+``--paper`` skips the search and runs all modules with the layout of the anchored module.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DEVELOPMENT = 100
 PAPER = ("moored", "anchored", "cross-attn", "vn-sum", "vn", "none")
 SLOTS = ("moored", "anchored", "gmt", "lse", "cross-attn", "registers", "acam", "isab", "perceiver")
 OTHERS = ("transformer", "vn-sum", "vn", "none")
-# The preset's own first.
+# The preset's rate first.
 RATES = (2e-3, 5e-3)
 MORE_RATES = (1e-3, 1e-2)
 
 
 def settings(model: str) -> list[dict[str, Any]]:
-    """What is tried for a module: as many settings for each of them."""
+    """Return the settings to search for a module, equally many for each."""
     if model in SLOTS:
         layouts: list[dict[str, Any]] = [{}, {"slots": 16, "heads": 4}]
     elif model == "transformer":
@@ -41,9 +41,9 @@ def at_rate(rate: float) -> dict[str, Any]:
     return {} if rate == RATES[0] else {"learning_rate": rate}
 
 
-def f1(asked: RunRequest) -> float:
-    """What settings are chosen by: F1 on validation graphs."""
-    return float(RunRecord.read(resolve(asked).record_path).metrics["best"]["f1"])
+def f1(request: RunRequest) -> float:
+    """Return the F1 on validation graphs, the selection criterion."""
+    return float(RunRecord.read(resolve(request).record_path).metrics["best"]["f1"])
 
 
 def command(
@@ -55,21 +55,21 @@ def command(
 ) -> None:
     numbers = parse_seeds(seeds)
     if paper:
-        asked = [RunRequest(TASK, model, seed, "full", out=RUNS) for seed in numbers for model in PAPER]
-        run_many(asked, workers)
+        runs = [RunRequest(TASK, model, seed, "full", out=RUNS) for seed in numbers for model in PAPER]
+        run_many(runs, workers)
     else:
         tried = {
             model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
             for model in models.split(",")
         }
-        search = [one for requests in tried.values() for one in requests]
+        search = [request for requests in tried.values() for request in requests]
         run_many(search, workers)
         best = {model: settings(model)[requests.index(max(requests, key=f1))] for model, requests in tried.items()}
-        later = [] if search_only else numbers
-        rest = [RunRequest(TASK, model, seed, "full", best[model], RUNS) for seed in later for model in best]
+        further = [] if search_only else numbers
+        rest = [RunRequest(TASK, model, seed, "full", best[model], RUNS) for seed in further for model in best]
         run_many(rest, workers)
-        asked = search + rest
-    print(tables_text([resolve(request).record_path for request in asked]))
+        runs = search + rest
+    print(tables_text([resolve(request).record_path for request in runs]))
 
 
 if __name__ == "__main__":

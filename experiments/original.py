@@ -1,16 +1,16 @@
-"""The original Two-Radius of Mishayev et al.: accuracy against the number of identifiers, one budget for all models."""
+"""Original Two-Radius of Mishayev et al.: accuracy against the number of identifiers, one budget for all models."""
 
 from recipe import RUNS, main
 
 from mooring.suite.train import RunRequest
 
 SIZES = (10, 50, 100, 150, 200)
-# gcn+vn-sum with three blocks is the published virtual node. Slots are the preset's 256, and 512 as well for more than
-# 128 identifiers: those that share a slot cost points, and with twice as many slots as identifiers few do.
+# gcn+vn-sum with three blocks is the published virtual node. Slots are the preset's 256, and also 512 for more than 128
+# identifiers: identifiers that share a slot cost accuracy, and with twice as many slots few do.
 MODELS = {"gcn": {}, "gin": {}, "gat": {}, "gcn+vn-sum": {"memory_blocks": 3}, "gcn+anchored": {}}
 
 
-# What ten times the updates give the baselines at the smallest size.
+# Ten times the updates for the baselines at the smallest size.
 LONGER = {"num_identifiers": 10, "epochs": 200}
 
 

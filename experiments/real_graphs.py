@@ -1,7 +1,7 @@
-"""Real graphs: the same search for every memory on the first seed, by validation; the setting it finds at all seeds.
+"""Real graphs: one search for every memory on the first seed, by validation, and its result at all seeds.
 
-``python experiments/real_graphs.py molecules --sets esol,freesolv --seeds 0-4``. A killed search goes on where it
-stopped, and what was tried stays in the records, so that the table can say how many settings there were.
+``python experiments/real_graphs.py molecules --sets esol,freesolv --seeds 0-4``. A killed search resumes. All
+searched settings stay in the records, so that the table can count them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mooring.suite.train import (
     run_many,
 )
 
-# What is tried: of every combination of three, the half in which each two factors meet at all their levels.
+# Values of the search: a half fraction of all combinations, in which each two factors occur at all pairs of levels.
 RATES = "0.001,0.003"
 READOUTS = "mean,mean+sum"
 DROPOUTS = "0.0,0.2"
 
 
 def grid(task: str, rates: str, readouts: str, dropouts: str) -> Iterator[dict[str, str]]:
-    """Every setting of the search; nodes have no readout, so that all combinations of the other two are tried."""
+    """Yield every setting of the search; nodes have no readout, so all combinations of the other two are used."""
     choices = {"learning_rate": rates, "readout": readouts, "layer_dropout": dropouts}
     names = [name for name in choices if task != "nodes" or name != "readout"]
     for levels in product(*(enumerate(choices[name].split(",")) for name in names)):
@@ -39,9 +39,9 @@ def grid(task: str, rates: str, readouts: str, dropouts: str) -> Iterator[dict[s
             yield dict(zip(names, (value for _, value in levels), strict=True))
 
 
-def score(asked: RunRequest) -> float:
-    """What a finished run was selected by, turned so that higher is better."""
-    run = resolve(asked)
+def score(request: RunRequest) -> float:
+    """Return the selection metric of a finished run, with the sign that makes higher better."""
+    run = resolve(request)
     name, direction = run.experiment.select
     value = float(RunRecord.read(run.record_path).metrics["best"][name])
     return value if direction == "max" else -value
@@ -64,22 +64,22 @@ def command(
     fixed = parse_overrides(change or [])
     first, *others = parse_seeds(seeds)
     chosen = models.split(",") if models else experiment.models
-    own: Any = resolve(RunRequest(task, chosen[0], first, preset)).experiment.config
+    defaults: Any = resolve(RunRequest(task, chosen[0], first, preset)).experiment.config
     settings = list(grid(task, rates, readouts, dropouts))
 
     def request(dataset: str, model: str, seed: int, setting: dict[str, str]) -> RunRequest:
         return RunRequest(task, model, seed, preset, {"dataset": dataset, **fixed, **setting}, RUNS)
 
-    asked = []
-    for dataset in sets.split(",") if sets else [own.dataset]:
+    runs = []
+    for dataset in sets.split(",") if sets else [defaults.dataset]:
         tried = {model: [request(dataset, model, first, setting) for setting in settings] for model in chosen}
-        search = [one for requests in tried.values() for one in requests]
+        search = [candidate for candidates in tried.values() for candidate in candidates]
         run_many(search, workers, engine)  # type: ignore[arg-type]
         best = {model: settings[requests.index(max(requests, key=score))] for model, requests in tried.items()}
         rest = [request(dataset, model, seed, best[model]) for seed in others for model in chosen]
         run_many(rest, workers, engine)  # type: ignore[arg-type]
-        asked += search + rest
-    print(tables_text([resolve(one).record_path for one in asked]))
+        runs += search + rest
+    print(tables_text([resolve(finished).record_path for finished in runs]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all recipes share: run the requests, print the tables."""
+"""Shared code of the recipes: run the requests and print the tables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def main(requests: Callable[[list[int]], Iterable[RunRequest]], default_seeds: s
         workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
         engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     ) -> None:
-        asked = list(requests(parse_seeds(seeds)))
-        run_many(asked, workers, engine)  # type: ignore[arg-type]
-        print(tables_text([resolve(request).record_path for request in asked]))
+        runs = list(requests(parse_seeds(seeds)))
+        run_many(runs, workers, engine)  # type: ignore[arg-type]
+        print(tables_text([resolve(request).record_path for request in runs]))
 
     start(command)
 
 
 def start(command: Callable[..., None]) -> None:
-    """Run a recipe as the ``mooring`` command would: a mistake is explained without a traceback."""
+    """Run a recipe like the ``mooring`` command: errors are explained without a traceback."""
     explained(partial(typer.run, command))

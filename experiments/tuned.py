@@ -1,8 +1,7 @@
-"""The motif census with one search for every module: four settings at a development seed, the best at all seeds.
+"""Motif census with one search for every module: four settings at a development seed, the best at all seeds.
 
-What is varied is how the read is taken into the nodes, and how much is hidden in training: of the content where a
-module has a mass beside it, of writes and messages where it has none. The rate is the one that the search of
-``leaderboard.py`` found for all of these modules.
+The search varies the integration of the read and the dropout: of the content if a module has a mass besides it,
+otherwise of writes and messages. The rate is the result of the search in ``leaderboard.py`` for all of these modules.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run
 TASK = "motifs-leaderboard"
 DEVELOPMENT = 100
 INTEGRATIONS = ("film", "residual")
-# Modules with a mass beside their content, which can do without the content at times.
+# Modules with a mass besides their content, so that the content can be dropped at times.
 MASSES = ("moored", "anchored", "lse", "shared-anchor")
 OTHERS = ("gmt", "registers", "acam", "cpa-scale", "cross-attn")
 
 
 def settings(model: str) -> list[dict[str, Any]]:
-    """What is tried for a module: as many settings for each of them."""
+    """Return the settings to search for a module, equally many for each."""
     hidden = {"content_dropout": 0.5} if model in MASSES else {"dropout": 0.2}
     changes = [({} if way == "film" else {"integrate": way}, more) for way, more in product(INTEGRATIONS, ({}, hidden))]
     return [way | more for way, more in changes]
 
 
-def error(asked: RunRequest) -> float:
-    """What settings are chosen by: the mean log error over all splits of the development seed, none favoured."""
-    final = RunRecord.read(resolve(asked).record_path).metrics["final"]
+def error(request: RunRequest) -> float:
+    """Return the selection criterion: the mean log error over all splits of the development seed."""
+    final = RunRecord.read(resolve(request).record_path).metrics["final"]
     return fmean(math.log(value) for name, value in final.items() if name.endswith("/log_mae"))
 
 
@@ -55,9 +54,9 @@ def command(
     for model, tried in search.items():
         run_many(tried, workers)
         best = settings(model)[tried.index(min(tried, key=error))]
-        asked = [RunRequest(TASK, model, seed, "tuned", best, RUNS) for seed in numbers]
-        run_many(asked, workers)
-        chosen += tried + asked
+        final = [RunRequest(TASK, model, seed, "tuned", best, RUNS) for seed in numbers]
+        run_many(final, workers)
+        chosen += tried + final
     print(tables_text([resolve(request).record_path for request in chosen]))
 
 

@@ -1,11 +1,11 @@
-"""The ablation the paper leaves open: one virtual node of width M d, unhindered, against M slots of width d.
+"""The ablation that the paper leaves open: one unconstrained virtual node of width M d against M slots of width d.
 
-No cap on parameters, hidden layers of at least 128, decoders that are not separable, and every update: a run ends early
-only when it is solved. The rate of each point is chosen at a development seed, by validation.
+No cap on parameters, hidden layers of at least 128, joint decoders, and all updates: a run ends early only if it is
+solved. The rate of each point is chosen at a development seed, by validation.
 
-``python experiments/wide_vn.py --sizes 6``; ``--updates 10`` trains ten times as long, at the rate that the preset's
-own updates chose. The preset ``width`` of the same task, with equal parameters, is what ``--equal`` runs: one seed,
-both rates, three widths.
+``python experiments/wide_vn.py --sizes 6``; ``--updates 10`` trains ten times as long, at the rate chosen
+with the preset's updates. ``--equal`` runs the preset ``width`` of the same task, with equal parameters: one seed, both
+rates, three widths.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ DEVELOPMENT = 100
 SLOTS = ("anchored", "moored")
 DECODERS = ("wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum")
 EQUAL = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
-# The preset's own first.
+# The preset's rate first.
 RATES = (1e-3, 3e-4)
 
 
-def hopeless(size: int) -> float:
-    """Twice the chance of naming one of the labels and one of six counts, to two digits but for the preset's own."""
+def give_up_below(size: int) -> float:
+    """Return the early-stop threshold, twice chance accuracy on Both; the preset's value at size 6."""
     return 2 / 36 if size == 6 else float(f"{2 / (6 * size):.2g}")
 
 
 def equal(sizes: list[int], seeds: list[int]) -> list[RunRequest]:
-    """Equal parameters: n/2, n and 2n states, both rates."""
+    """Return requests with equal parameters: n/2, n and 2n states, both rates."""
     return [
         RunRequest(
             TASK,
             model,
             seed,
             "width",
-            {"num_identifiers": size, "slots": slots, "hopeless_both": hopeless(size)} | at_rate(rate),
+            {"num_identifiers": size, "slots": slots, "hopeless_both": give_up_below(size)} | at_rate(rate),
             RUNS,
         )
         for size in sizes
@@ -55,8 +55,8 @@ def at_rate(rate: float) -> dict[str, Any]:
     return {} if rate == RATES[0] else {"learning_rate": rate}
 
 
-def both(asked: RunRequest) -> float:
-    return float(RunRecord.read(resolve(asked).record_path).metrics["best"]["both"])
+def both(request: RunRequest) -> float:
+    return float(RunRecord.read(resolve(request).record_path).metrics["best"]["both"])
 
 
 def command(
@@ -69,20 +69,20 @@ def command(
 ) -> None:
     numbers = [int(size) for size in sizes.split(",")]
     chosen = parse_seeds(seeds)
-    asked = equal(numbers, chosen) if equal_parameters else []
-    run_many(asked, workers)
-    own: Any = get_experiment(TASK).presets["wide"]
+    runs = equal(numbers, chosen) if equal_parameters else []
+    run_many(runs, workers)
+    preset: Any = get_experiment(TASK).presets["wide"]
     for size in [] if equal_parameters else numbers:
         point: dict[str, Any] = {"num_identifiers": size, "slots": size}
-        length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * own.epochs}
+        length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * preset.epochs}
         for model in models.split(","):
             tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RUNS) for rate in RATES]
             run_many(tried, workers)
             best = at_rate(RATES[tried.index(max(tried, key=both))])
             rest = [RunRequest(TASK, model, seed, "wide", point | length | best, RUNS) for seed in chosen]
             run_many(rest, workers)
-            asked += tried + rest
-    print(tables_text([resolve(request).record_path for request in asked]))
+            runs += tried + rest
+    print(tables_text([resolve(request).record_path for request in runs]))
 
 
 if __name__ == "__main__":

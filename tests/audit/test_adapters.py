@@ -45,7 +45,7 @@ def test_unknown_arguments_are_named() -> None:
         def forward(self, features: Tensor) -> Tensor:
             return features
 
-    with pytest.raises(ValueError, match=r"cannot tell how Odd is called .*features.* kind="):
+    with pytest.raises(ValueError, match=r"cannot infer the calling convention of Odd .*features.* kind="):
         detect_kind(Odd())
 
 

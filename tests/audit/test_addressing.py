@@ -5,7 +5,7 @@ import torch
 
 from audit.specimens import AllPairs, Broadcast, GatedBroadcast, NodewiseOnly, Slots, SumReadout
 from mooring.audit import adapt, measure
-from mooring.audit.addressing import NODES, _stated
+from mooring.audit.addressing import NODES, _round_spectrum
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_nothing_to_separate(module: torch.nn.Module, verdict: str) -> None:
 def test_a_spectrum_says_nothing_beyond_its_digits() -> None:
     exact = torch.tensor([31.4159265358, 2.0, 1e-12], dtype=torch.float64)
     shaken = exact * (1 + 1e-14)
-    assert _stated(exact) == _stated(shaken) == [31.4159265, 2.0, 0.0]
-    assert _stated(torch.zeros(2)) == [0.0, 0.0]
+    assert _round_spectrum(exact) == _round_spectrum(shaken) == [31.4159265, 2.0, 0.0]
+    assert _round_spectrum(torch.zeros(2)) == [0.0, 0.0]

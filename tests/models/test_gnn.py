@@ -212,9 +212,9 @@ def test_positions_are_added_and_asked_for() -> None:
     net, given = model(position=4), graphs()
     pe = torch.rand(13, 4, dtype=torch.float64)
     assert not torch.allclose(net(**given, pe=pe), net(**given, pe=pe.flip(1)))
-    with pytest.raises(ValueError, match="pe is missing"):
+    with pytest.raises(ValueError, match="pe is required because position was set"):
         net(**given)
-    with pytest.raises(ValueError, match="got pe but no position"):
+    with pytest.raises(ValueError, match="got pe but position is None"):
         model()(**given, pe=pe)
 
 
@@ -272,7 +272,7 @@ def test_it_runs_as_it_is_with_and_without_edge_features() -> None:
 def test_missing_edge_features_are_named() -> None:
     given = graphs()
     del given["edge_attr"]
-    with pytest.raises(ValueError, match="edge_attr is missing"):
+    with pytest.raises(ValueError, match="edge_attr is required"):
         model()(**given)
 
 

@@ -73,7 +73,7 @@ def test_record_is_strict_json() -> None:
 
 
 def test_no_instances_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"prop:example: instances=0, but fewer than 1 prove nothing\. Pass"):
+    with pytest.raises(ValueError, match=r"prop:example: instances must be at least 1, got 0\. Pass"):
         CLAIM.run(instances=0)
 
 

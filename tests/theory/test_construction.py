@@ -15,7 +15,7 @@ from mooring.theory.construction import (
     sign_code,
     slot_query,
 )
-from mooring.theory.instances import Instances, every_permutation, sampled_permutations, sampled_tables
+from mooring.theory.instances import Instances, all_permutations, both_sides, random_permutations, random_tables
 
 
 @pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 3), (12, 5), (11, 11)])
@@ -37,14 +37,14 @@ def test_scores_are_zero_on_the_own_code_and_far_below_elsewhere() -> None:
 
 
 def test_empty_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="slots=5 for n=3 identifiers, but groups may not be empty"):
+    with pytest.raises(ValueError, match="slots=5 for n=3 identifiers, but no group may be empty"):
         Partition(3, 5)
 
 
 @pytest.mark.parametrize(("n", "slots", "bits"), [(5, 2, 1), (5, 5, 2), (4, 1, 8), (97, 13, 3)])
 def test_table_stores_integers_of_b_bits_and_gives_every_label_back(n: int, slots: int, bits: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    source, target = every_permutation(n, generator) if n < 6 else sampled_permutations(n, 3, generator)
+    source, target = both_sides(all_permutations(n) if n < 6 else random_permutations(3, n, generator), generator)
     table = AddressedTable(n, slots, bits)
     memory = table.write(source)
     assert memory.shape == (source.num_graphs, slots, table.width)
@@ -55,7 +55,7 @@ def test_table_stores_integers_of_b_bits_and_gives_every_label_back(n: int, slot
 
 def test_a_target_reads_from_its_own_graph_and_slot() -> None:
     generator = torch.Generator().manual_seed(0)
-    source, target = sampled_permutations(7, 5, generator)
+    source, target = both_sides(random_permutations(5, 7, generator), generator)
     table = AddressedTable(7, 3, bits=3)
     memory = table.write(source).round().long()
     # Slot 1 of graph 2: its first block, after the address, is identifier 1; its last has no identifier below 7.
@@ -66,7 +66,7 @@ def test_a_target_reads_from_its_own_graph_and_slot() -> None:
 
 
 def test_one_address_for_all_slots_is_a_homogeneous_memory() -> None:
-    source, target = every_permutation(4, torch.Generator().manual_seed(0))
+    source, target = both_sides(all_permutations(4), torch.Generator().manual_seed(0))
     table = AddressedTable(4, 2, 2, code=same_code)
     memory = table.write(source).round().long()
     assert (table.read(memory, target) != target.label).any()
@@ -83,7 +83,7 @@ def test_one_address_for_all_slots_is_a_homogeneous_memory() -> None:
 def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fault(
     table: type[AddressedTable], reason: str
 ) -> None:
-    source, target = every_permutation(5, torch.Generator().manual_seed(0))
+    source, target = both_sides(all_permutations(5), torch.Generator().manual_seed(0))
     faulty = table(5, 3, bits=2)
     assert torch.equal(faulty.read(faulty.write(source).round().long(), target), target.label)
     evidence = check_construction(table, 1, torch.Generator().manual_seed(0))
@@ -92,7 +92,8 @@ def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fau
 
 
 def test_a_graph_without_sources_has_a_memory_too() -> None:
-    source, _ = sampled_permutations(7, 5, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    source, _ = both_sides(random_permutations(5, 7, generator), generator)
     table = AddressedTable(7, 3, bits=3)
     memory = table.write(source.take((source.graph < 3).nonzero().squeeze(1)))
     assert len(memory) == 5
@@ -111,7 +112,7 @@ class NegativeTable(AddressedTable):
 
 
 def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
-    source, _ = every_permutation(5, torch.Generator().manual_seed(0))
+    source, _ = both_sides(all_permutations(5), torch.Generator().manual_seed(0))
     assert int(OverflowingTable(5, 3, bits=2).write(source)[:, :, 1:].min()) >= 4
     assert int(NegativeTable(5, 3, bits=2).write(source).max()) < 0
     evidence = check_construction(NegativeTable, 1, torch.Generator().manual_seed(0))
@@ -121,7 +122,8 @@ def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
 
 def test_labels_of_an_alphabet_take_its_digits_whatever_the_number_of_identifiers() -> None:
     table = AddressedTable(n=6, slots=2, bits=3, alphabet=100)
-    source, target = sampled_tables(6, 100, 5, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    source, target = both_sides(random_tables(5, 6, 100, generator), generator)
     memory = table.write(source)
     # Three identifiers of three digits each, and the number of the slot.
     assert memory.shape == (5, 2, 3 * 3 + 1)

@@ -8,8 +8,8 @@ from mooring.suite.two_radius.data import CountedTask
 from mooring.theory.instances import (
     all_permutations,
     benchmark_batch,
+    both_sides,
     every_counted,
-    every_permutation,
     random_permutations,
     rank,
     sampled_counted,
@@ -48,7 +48,7 @@ def test_copies_are_as_many_as_the_counts_say() -> None:
 
 
 def test_shuffling_keeps_each_nodes_fields_together() -> None:
-    source, target = every_permutation(3, torch.Generator().manual_seed(0))
+    source, target = both_sides(all_permutations(3), torch.Generator().manual_seed(0))
     plain = table_instances(source.label[(source.graph * 3 + source.identifier).argsort()].view(6, 3))
     for side in (source, target):
         order = (side.graph * 3 + side.identifier).argsort()

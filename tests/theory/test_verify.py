@@ -211,5 +211,5 @@ def test_the_fewest_instances_of_a_claim_still_prove_it(claim: Claim[Any]) -> No
     result = claim.run(instances=claim.least)
     assert result.ok
     assert result.instances > 0
-    with pytest.raises(ValueError, match=f"{claim.label}: instances=1, but fewer than {claim.least} prove nothing"):
+    with pytest.raises(ValueError, match=f"{claim.label}: instances must be at least {claim.least}, got 1"):
         claim.run(instances=1)

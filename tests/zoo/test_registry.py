@@ -94,8 +94,8 @@ def test_a_near_miss_is_suggested() -> None:
 @pytest.mark.parametrize(
     ("name", "spec", "words"),
     [
-        (None, zoo.MemorySpec(channels=8), "zoo: name is None but the name of a module was expected"),
-        (3, zoo.MemorySpec(channels=8), "zoo: name is 3 but the name of a module was expected"),
+        (None, zoo.MemorySpec(channels=8), "zoo: name is None, expected the name of a module"),
+        (3, zoo.MemorySpec(channels=8), "zoo: name is 3, expected the name of a module"),
         ("anchored", None, "zoo: spec is None but a MemorySpec was expected"),
         ("vn", 8, r"zoo: spec is 8 but a MemorySpec was expected. Pass MemorySpec\(channels=8\)"),
     ],

@@ -1,4 +1,4 @@
-"""Measures any module: does it count, can it be addressed, is it invariant."""
+"""Measurements of any module: counting, addressing, invariances, limits."""
 
 from mooring.audit.adapters import ADAPTERS, Adapter, adapt, detect_kind
 from mooring.audit.card import BrokenInvariantError, Card, Finding

@@ -1,4 +1,4 @@
-"""``python -m mooring.audit``: audits the catalogue and prints the page 'Which virtual node do I need?'."""
+"""``python -m mooring.audit``: audit the catalogue and print the page 'Which virtual node do I need?'."""
 
 from mooring.audit.catalogue import QUESTIONS, cards, entries
 from mooring.audit.markdown import cards_markdown

@@ -1,4 +1,4 @@
-"""One calling convention for aggregations, virtual nodes, layers and dense attention: graphs in, rows out."""
+"""Adapters: one calling convention for aggregations, virtual nodes, layers and dense attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mooring.audit.card import first_line
 from mooring.named import did_you_mean
 from mooring.ops.checks import check_count, described
 
-# Orders of magnitude above rounding, and orders of magnitude below the smallest effect seen in a broken module.
+# Well above rounding, and well below the smallest effect measured in a broken module.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 PROBE_NODES = 5
 
 
 @dataclass(frozen=True)
 class GraphBatch:
-    """Graphs in one batch, in PyG's flat layout.
+    """Batch of graphs in PyG's flat layout.
 
     Args:
         x: node features.
@@ -54,13 +54,13 @@ class GraphBatch:
         return replace(self, x=x)
 
     def permute(self, order: Tensor) -> GraphBatch:
-        """Return the same graphs with node ``order[i]`` moved to place ``i``."""
+        """Return the same graphs with node ``order[i]`` moved to position ``i``."""
         place = torch.empty_like(order)
         place[order] = torch.arange(order.numel())
         return GraphBatch(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
 
     def replicate(self, times: int) -> GraphBatch:
-        """Return rX: one graph made of ``times`` disjoint copies of this one, the first copy first."""
+        """Return rX: one graph of ``times`` disjoint copies of this graph, the first copy first."""
         assert self.num_graphs == 1, "only a single graph is replicated"
         shift = torch.arange(times).repeat_interleave(self.edge_index.size(1)) * self.num_nodes
         return single(self.x.repeat(times, 1), self.edge_index.repeat(1, times) + shift)
@@ -74,7 +74,7 @@ def single(x: Tensor, edge_index: Tensor | None = None) -> GraphBatch:
 
 
 def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
-    """Return the graphs side by side in one batch, in the given order; graphs without nodes keep their id."""
+    """Return the graphs in one batch, in the given order; graphs without nodes keep their id."""
     index, edges, nodes, offset = [], [], 0, 0
     for graph in graphs:
         index.append(graph.index + offset)
@@ -97,18 +97,18 @@ def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: f
 
 
 class OutputError(ValueError):
-    """A module ran, but what it returned cannot be measured."""
+    """Error of a module that ran, but whose output cannot be measured."""
 
 
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, moved to the CPU, where the graphs are, put in eval mode and cast, so that the caller's own is
-    left unchanged.
+    The module is copied, moved to the CPU (where the graphs are), put in eval mode and cast, so that the caller's
+    module is unchanged.
 
     Args:
         module: the module to audit; a plain function is allowed.
-        channels: width of the node features it takes.
+        channels: width of the node features.
         dtype: precision of the measurements.
     """
 
@@ -135,12 +135,12 @@ class Adapter(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Largest relative difference at which two values are called equal."""
+        """Largest relative difference at which two values count as equal."""
         return TOLERANCE[self.dtype]
 
     @abstractmethod
     def call(self, graphs: GraphBatch) -> Any:
-        """Call the module in its own convention."""
+        """Call the module in its convention."""
 
     def __call__(self, graphs: GraphBatch) -> Tensor:
         with default_dtype(self.dtype):
@@ -178,7 +178,7 @@ class AggregationAdapter(Adapter):
 
 
 class VirtualNodeAdapter(Adapter):
-    """``module(x, batch)``, with the number of graphs passed on to a module that asks for it."""
+    """``module(x, batch)``; the number of graphs is passed if the module accepts it."""
 
     kind = "virtual_node"
 
@@ -188,7 +188,7 @@ class VirtualNodeAdapter(Adapter):
 
 
 class LayerAdapter(Adapter):
-    """``module(x, edge_index, batch)``; ``batch`` is left out for a layer that does not take it."""
+    """``module(x, edge_index, batch)``; ``batch`` is omitted if the layer does not accept it."""
 
     kind = "layer"
 
@@ -198,7 +198,7 @@ class LayerAdapter(Adapter):
 
 
 class DenseAdapter(Adapter):
-    """``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as PyG's linear attentions are called."""
+    """``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as in PyG's linear attentions."""
 
     kind = "dense"
 
@@ -216,7 +216,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
 
 
 def detect_kind(module: Callable[..., Any]) -> str:
-    """Return the calling convention of a module, from its type or else from the names of its arguments.
+    """Return the calling convention of a module, from its type or the names of its arguments.
 
     >>> from torch_geometric.nn import GPSConv, SumAggregation
     >>> detect_kind(SumAggregation()), detect_kind(GPSConv(8, conv=None))
@@ -229,22 +229,22 @@ def detect_kind(module: Callable[..., Any]) -> str:
         if name in accepted:
             return kind
     raise ValueError(
-        f"audit: cannot tell how {type(module).__name__} is called from its arguments "
+        f"audit: cannot infer the calling convention of {type(module).__name__} from its arguments "
         f"({', '.join(accepted) or 'none'}). "
         f"Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
     )
 
 
 def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 16) -> Adapter:
-    """Return the adapter of a module, in float64 or, for a module that refuses it, in float32."""
+    """Return the adapter of a module, in float64, or in float32 if the module raises in float64."""
     check_count("audit", "channels", channels)
     if not callable(module):
-        meant = did_you_mean(module, zoo.names()) if isinstance(module, str) else None
+        similar = did_you_mean(module, zoo.names()) if isinstance(module, str) else None
         raise TypeError(
             f"audit: module is {described(module)} but a module or a function was expected. Build it first, e.g. "
-            f"mooring.zoo.build({meant or 'anchored'!r}, MemorySpec(channels={channels}))."
+            f"mooring.zoo.build({similar or 'anchored'!r}, MemorySpec(channels={channels}))."
         )
-    module = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped; a copy would be compiled anew
+    module = getattr(module, "_orig_mod", module)  # unwrap torch.compile; a copy would be recompiled
     kind = kind or detect_kind(module)
     if kind not in ADAPTERS:
         raise ValueError(f"audit: kind={kind!r} is unknown; expected one of {', '.join(map(repr, ADAPTERS))}.")
@@ -264,10 +264,10 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Create tensors in ``dtype`` inside the block.
+    """Set torch's default dtype inside the block.
 
     Some modules call ``torch.ones(...)`` in their forward pass, which mixes the default precision with the input's.
-    Half precisions are left out: tensors made by factory functions stay in float32, as they do for a user.
+    In half precision the default remains float32, as it does for a user.
     """
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype if dtype in TOLERANCE else torch.float32)
@@ -278,7 +278,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def relative_difference(a: Tensor, b: Tensor) -> float:
-    """Return the largest absolute difference over the largest magnitude of ``b``; infinite where that is no number.
+    """Return the largest absolute difference over the largest magnitude of ``b``; infinity if the ratio is NaN.
 
     >>> relative_difference(torch.ones(1), torch.full((1,), torch.inf))
     inf

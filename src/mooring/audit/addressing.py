@@ -1,4 +1,4 @@
-"""Can nodes be addressed? How many different messages arrive, and whether a message depends on its receiver."""
+"""Addressing: the number of different messages that arrive, and whether a message depends on its receiver."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 from mooring.audit.adapters import Adapter, single
 from mooring.audit.card import Finding
 
-# The number of sources, and of targets; more messages than this cannot be told apart.
+# The number of sources, and of targets; the largest number of messages that can be distinguished.
 NODES = 19
-# Above this width a Jacobian takes seconds, and one scale has to be enough.
+# Above this width a Jacobian takes seconds, so only one scale is used.
 WIDE = 32
-# Rows of the Jacobian computed together; more would spill out of the cache.
+# Rows of the Jacobian computed together; more would not fit the cache.
 ROWS_AT_ONCE = 16
-# Larger features route more sharply, smaller ones keep every gate open; the better of the two is kept.
+# Larger features route more sharply, smaller ones keep every gate open; the better result counts.
 SCALES = (1.0, 3.0)
-# A spectrum is stated to this many digits of its largest value; the ones after them are LAPACK's rounding.
+# Singular values are rounded to this many digits of the largest; further digits are LAPACK's rounding.
 DIGITS = 9
 
 
@@ -32,14 +32,14 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
 
         messages = rank([R_1; ...; R_n]) / max_j rank(R_j),
 
-    and 1 where all targets together see no more than the width of one node. A readout has one target: one message.
+    and 1 if all targets together see no more than the width of one node. A readout has one target: one message.
 
     Paper: def:effective-factorization.
     """
     generator = torch.Generator().manual_seed(seed)
     # Singular values below this share of the largest are rounding.
     tolerance = adapter.tolerance
-    # A rank is the same for almost every input, so one draw per scale is enough, whatever ``trials`` says.
+    # A rank is the same for almost every input, so one draw per scale is enough; ``trials`` is not used.
     x = torch.randn(2 * NODES, adapter.channels, generator=generator, dtype=torch.float64)
     best, distinct, received, values, case, tried = -1, 0, 0, torch.zeros(1), "none", 0
     for scale in SCALES if adapter.channels <= WIDE else SCALES[:1]:
@@ -55,7 +55,7 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
         if messages > best:
             best, distinct, received, values = messages, together, alone, spectrum
             case = f"features of scale {scale:g}"
-    stated = _stated(values)
+    singular_values = _round_spectrum(values)
     return Finding(
         name="addressability",
         verdict=_verdict(best, adapter),
@@ -68,14 +68,16 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
             "rank_together": distinct,
             "rank_of_one_target": received,
             "limit": NODES,
-            "effective_rank": round(sum(stated) ** 2 / max(sum(value**2 for value in stated), 1e-300), DIGITS),
-            "singular_values": stated,
+            "effective_rank": round(
+                sum(singular_values) ** 2 / max(sum(value**2 for value in singular_values), 1e-300), DIGITS
+            ),
+            "singular_values": singular_values,
         },
     )
 
 
-def _stated(spectrum: Tensor) -> list[float]:
-    """Return singular values, all to one decimal place: that of the last stated digit of the largest."""
+def _round_spectrum(spectrum: Tensor) -> list[float]:
+    """Round singular values to one decimal place, that of the last significant digit of the largest."""
     largest = float(spectrum.max())
     decimals = DIGITS - 1 - math.floor(math.log10(largest)) if 0 < largest < math.inf else 0
     return [round(float(value), decimals) for value in spectrum]
@@ -101,7 +103,7 @@ def _backward(flat: Tensor, sources: Tensor, rows: Tensor) -> list[Tensor]:
         )
         return list(batched)
     except RuntimeError:
-        # An operation without a batching rule: one backward pass per output number.
+        # An operation has no batching rule: use one backward pass per output number.
         return [
             torch.autograd.grad(flat, sources, row, retain_graph=True, materialize_grads=True)[0].unsqueeze(0)
             for row in rows
@@ -111,10 +113,10 @@ def _backward(flat: Tensor, sources: Tensor, rows: Tensor) -> list[Tensor]:
 def _messages(together: int, alone: int, adapter: Adapter) -> int:
     if together == 0:
         return 0
-    # A rectifier shows each target only a part of one shared state; that is a broadcast, not an address.
+    # A rectifier passes only a part of one shared state to each target; that is a broadcast, not an address.
     if together <= adapter.channels:
         return 1
-    # Nothing is left to tell apart once every number of every source arrives somewhere.
+    # All numbers of all sources arrive somewhere, so all sources are distinguished.
     if adapter.per_node and together == NODES * adapter.channels:
         return NODES
     return round(together / max(alone, 1))
@@ -135,9 +137,9 @@ def _verdict(messages: int, adapter: Adapter) -> str:
 def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Measure mixed differences f(h_a, z1) - f(h_a, z2) - f(h_b, z1) + f(h_b, z2), relative to their terms.
 
-    Two target nodes a and b stay, and the other nodes are replaced: with a separable output f(h) + g(z) both targets
-    change by the same vector and the mixed difference vanishes, so no two of them can be told to swap labels. Both
-    targets are in both graphs, so their own share of z is the same on both sides.
+    Two target nodes a and b stay, and the other nodes are replaced. With a separable output f(h) + g(z) both targets
+    change by the same vector and the mixed difference is zero, so no two targets can swap labels. Both targets are in
+    both graphs, so their share of z is the same on both sides.
 
     Paper: prop:separable.
     """
@@ -159,7 +161,7 @@ def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
             before, after = (adapter(single(torch.cat([targets, rest])))[:2] for rest in (first, second))
         change = after - before
         size = float(change.abs().max())
-        # A change at the level of rounding is no change: its mixed difference would be noise over noise.
+        # Ignore a change at the level of rounding: its mixed difference would be noise over noise.
         if size > adapter.tolerance * float(before.abs().max()):
             ratios.append(float((change[0] - change[1]).abs().max()) / size)
             cases.append(f"{others} other nodes")

@@ -1,4 +1,4 @@
-"""What an audit finds out about one module: findings, and the card that holds them, to read, store or assert on."""
+"""Results of an audit of one module: findings, and the card that contains them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Finding:
     Args:
         name: the measurement, e.g. ``"replication"``.
         verdict: the answer in a few words, e.g. ``"blind: f(rX) = f(X)"``.
-        value: the number behind the verdict; ``explanation`` says what it means.
-        worst_case: the instance on which the worst value was found, in words.
-        trials: how many instances were tried.
-        explanation: what was measured and against which tolerance.
-        broken: whether the module breaks an invariant that every module should keep. A limit, such as being blind to
-            copies, breaks none.
-        details: further numbers, JSON-able: singular values, errors by dtype, operation counts.
+        value: the number behind the verdict, defined by ``explanation``.
+        worst_case: description of the instance with the worst value.
+        trials: number of instances.
+        explanation: the measured quantity and its tolerance.
+        broken: whether the module breaks an invariant that every module should keep. A limit, such as blindness to
+            copies, is not broken.
+        details: further JSON-serialisable numbers: singular values, errors by dtype, operation counts.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
-        """Return the finding as JSON-able values; numbers that JSON has no name for become null."""
+        """Return a JSON-serialisable dict; non-finite numbers become null."""
         return {
             "name": self.name,
             "verdict": self.verdict,
@@ -58,7 +58,7 @@ class Finding:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message, or its type where it has none."""
+    """Return the first line of an exception's message, or its type if the message is empty."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 class BrokenInvariantError(AssertionError):
-    """A module breaks an invariant that every module should keep."""
+    """Error of a module that breaks an invariant that every module should keep."""
 
 
 def _versions() -> dict[str, str]:
@@ -82,16 +82,16 @@ def _versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Card:
-    """Everything measured about one module.
+    """All measurements of one module.
 
     Args:
-        module: its name.
-        kind: how it was called: ``aggregation``, ``virtual_node``, ``layer`` or ``dense``.
-        channels: width of the features it was given.
-        findings: one finding per measurement, in the order they were made.
+        module: name of the module.
+        kind: calling convention: ``aggregation``, ``virtual_node``, ``layer`` or ``dense``.
+        channels: width of the node features.
+        findings: one finding per measurement, in order.
         seed: seed of the inputs; the same seed gives the same card.
-        notes: what the reader should know about how it was measured.
-        versions: versions of the libraries that the module ran on; later ones may fix what is found here.
+        notes: remarks on the measurement.
+        versions: versions of the libraries that the module ran on; later versions may fix a fault.
     """
 
     module: str
@@ -117,16 +117,16 @@ class Card:
 
     @property
     def counts(self) -> bool:
-        """Whether the number of nodes can be read from the output."""
+        """Whether the number of nodes can be recovered from the output."""
         return bool(self["replication"].details.get("counts", False))
 
     @property
     def messages(self) -> int:
-        """How many different messages different nodes can receive; 0 where it could not be measured."""
+        """Number of different messages that different nodes can receive; 0 if not measured."""
         return int(self["addressability"].value or 0)
 
     def raise_for_broken(self) -> None:
-        """Raise :class:`BrokenInvariantError` naming every broken invariant, or return."""
+        """Raise :class:`BrokenInvariantError` if any invariant is broken, naming all of them."""
         if self.broken:
             lines = "".join(f"\n  {f.name}: {f.verdict} (worst: {f.worst_case}; {f.explanation})" for f in self.broken)
             raise BrokenInvariantError(
@@ -134,7 +134,7 @@ class Card:
             )
 
     def to_record(self) -> dict[str, Any]:
-        """Return the card as JSON-able values."""
+        """Return the card as a JSON-serialisable dict."""
         return {
             "schema": 1,
             "kind": "audit",
@@ -167,7 +167,7 @@ class Card:
         )
 
     def to_table(self) -> Table:
-        """Return the findings as a table, those that break an invariant marked."""
+        """Return the findings as a table, with broken invariants marked."""
         rows = tuple(
             (
                 finding.name.replace("_", " "),
@@ -187,5 +187,5 @@ class Card:
         )
 
     def render(self, width: int = 110) -> str:
-        """Return the card as plain text that fits a terminal of that width."""
+        """Return the card as plain text for a terminal of ``width`` columns."""
         return self.to_table().to_text(width)

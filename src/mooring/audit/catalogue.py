@@ -1,4 +1,4 @@
-"""Modules by name: those that a user would choose between, those of the zoo, and any that can be imported."""
+"""Modules by name: the catalogue of common choices, the zoo, and any importable module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mooring.named import import_object, suggest
 from mooring.zoo.registry import required
 
 CHANNELS, HEADS, SLOTS = 16, 4, 8
-# What a module of the zoo is called outside of it, as in ``zoo.lse``.
+# Prefix of a zoo module's name outside the zoo, as in ``zoo.lse``.
 ZOO = "zoo."
 
 # Constructor arguments that mean the width of the node features.
@@ -33,7 +33,7 @@ CHANNEL_NAMES = (
     *("dim", "in_dim", "out_dim", "hidden_dim", "input_dim", "output_dim", "emb_dim", "embed_dim"),
 )
 
-# Often asked: the question, the cards that answer it and the finding that holds the answer.
+# Frequent questions: the question, the cards that answer it and the findings to quote.
 QUESTIONS = (
     (
         "Do PyG's linear attentions depend on the graphs in the same batch?",
@@ -46,7 +46,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One module of the catalogue: its name, who publishes it, how it is built and how it is called."""
+    """Module of the catalogue: name, publisher, constructor and calling convention."""
 
     name: str
     origin: str
@@ -59,8 +59,8 @@ class TransformedGIN(nn.Module):
 
     Args:
         channels: width of the node features.
-        batched: whether the transform is applied to the batch as a whole, as happens when it is called after
-            batching, or to each graph before batching, as its documentation intends.
+        batched: whether the transform is applied to the whole batch, i.e. after batching, or to each graph before
+            batching, as its documentation intends.
     """
 
     def __init__(self, channels: int, *, batched: bool) -> None:
@@ -149,14 +149,14 @@ def entries() -> tuple[Entry, ...]:
 def zoo_entries(
     names: Iterable[str] = (), channels: int = CHANNELS, options: Mapping[str, Any] | None = None
 ) -> tuple[Entry, ...]:
-    """Return modules of the zoo as entries, by default all but ``none``, which has nothing to audit.
+    """Return modules of the zoo as entries; by default all except ``none``, which builds no module.
 
     Args:
         names: as in :func:`mooring.zoo.build`.
         channels: width of the node features.
         options: further fields of :class:`mooring.zoo.MemorySpec`.
     """
-    found = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
+    zoo_modules = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
     known = [item.name for item in fields(zoo.MemoryOptions)]
     for name in options or {}:
         if name not in known:
@@ -171,12 +171,12 @@ def zoo_entries(
             cast(Callable[[], Callable[..., Any]], partial(zoo.build, item.name, spec)),
             "virtual_node",
         )
-        for item in found
+        for item in zoo_modules
     )
 
 
 def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
-    """Build an entry with weights that are a function of the seed, leaving torch's generator as it was."""
+    """Build an entry with weights that are a function of the seed; restore torch's generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return entry.build()
@@ -185,34 +185,36 @@ def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
 def cards(
     seed: int = 0, trials: int = 12, chosen: Iterable[Entry] | None = None, channels: int = CHANNELS
 ) -> Iterator[Card]:
-    """Audit the chosen entries, built for ``channels``, or the whole catalogue, one card at a time."""
+    """Audit the chosen entries, built for ``channels``, or the whole catalogue; yield one card at a time."""
     for entry in entries() if chosen is None else chosen:
         yield audit(build(entry, seed), entry.kind, channels=channels, seed=seed, trials=trials, name=entry.name)
 
 
 def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """Import ``package.module:Name``, which runs that module's code, and, if it is a class, build it.
+    """Import ``package.module:Name``, which runs that module's code, and build it if it is a class.
 
-    A builder of the zoo, which takes a :class:`~mooring.zoo.MemorySpec`, is called with one; ``kwargs`` are its fields.
-    For any other class, arguments named like a width get ``channels``; the others come from ``kwargs``. A value of the
-    form ``package.module:Name`` is itself resolved, so that one module can be passed to another.
+    A builder that takes a :class:`~mooring.zoo.MemorySpec` receives one with ``kwargs`` as its fields. For any other
+    class, arguments named like a width receive ``channels``; the others come from ``kwargs``. A value of the form
+    ``package.module:Name`` is resolved too, so that one module can be passed to another.
 
     >>> resolve("torch_geometric.nn:GraphMultisetTransformer", 8, {"k": 3})
     GraphMultisetTransformer(8, k=3, heads=1, layer_norm=False, dropout=0.0)
     """
     kwargs = dict(kwargs or {})
-    found = import_object(target, "audit")
-    if not callable(found):
-        raise ValueError(f"audit: {target} is {type(found).__name__}, expected a module, a class or a function.")
-    if not isinstance(found, nn.Module) and zoo.takes_spec(found):
-        return _from_spec(found, target, channels, kwargs)
-    if not inspect.isclass(found):
+    target_object = import_object(target, "audit")
+    if not callable(target_object):
+        raise ValueError(
+            f"audit: {target} is {type(target_object).__name__}, expected a module, a class or a function."
+        )
+    if not isinstance(target_object, nn.Module) and zoo.takes_spec(target_object):
+        return _from_spec(target_object, target, channels, kwargs)
+    if not inspect.isclass(target_object):
         if kwargs:
             raise ValueError(f"audit: {target} is not a class, so it takes no arguments; got {', '.join(kwargs)}.")
-        return cast(Callable[..., Any], found)
+        return cast(Callable[..., Any], target_object)
     parameters = {
         name: parameter
-        for name, parameter in inspect.signature(found).parameters.items()
+        for name, parameter in inspect.signature(target_object).parameters.items()
         if name not in ("self", "cls")
     }
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -234,28 +236,30 @@ def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = 
         raise ValueError(
             f"audit: {target} needs {', '.join(missing)}. Pass {flags} (in Python: kwargs={{{missing[0]!r}: ...}})."
         )
-    return _built(found, target, arguments)
+    return _built(target_object, target, arguments)
 
 
-def _from_spec(found: Callable[..., Any], target: str, channels: int, kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+def _from_spec(
+    builder: Callable[..., Any], target: str, channels: int, kwargs: Mapping[str, Any]
+) -> Callable[..., Any]:
     known = [field.name for field in fields(zoo.MemorySpec)]
     for name in kwargs:
         if name not in known:
             hint = suggest(name, known, f"it has {', '.join(known)}.")
             raise ValueError(f"audit: {target} takes a MemorySpec, which has no field {name!r}; {hint}")
-    return _built(lambda **given: found(zoo.MemorySpec(**given)), target, {"channels": channels, **kwargs})
+    return _built(lambda **options: builder(zoo.MemorySpec(**options)), target, {"channels": channels, **kwargs})
 
 
-def _built(found: Callable[..., Any], target: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
+def _built(factory: Callable[..., Any], target: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
     try:
-        return cast(Callable[..., Any], found(**arguments))
+        return cast(Callable[..., Any], factory(**arguments))
     except Exception as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise ValueError(f"audit: {target}({given}) could not be built: {first_line(error)}") from error
+        call = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        raise ValueError(f"audit: {target}({call}) could not be built: {first_line(error)}") from error
 
 
 def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read ``name=value`` pairs; values are Python literals, and anything else is a string.
+    """Parse ``name=value`` pairs; values are Python literals, anything else is a string.
 
     >>> parse_arguments(["heads=4", "conv=None", "norm=layer_norm"])
     {'heads': 4, 'conv': None, 'norm': 'layer_norm'}

@@ -1,4 +1,4 @@
-"""Does the module count? Replication, and a fitted probe that reads the count from the output."""
+"""Counting: replication, and a fitted probe that recovers the count from the output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor
 from mooring.audit.adapters import Adapter, random_graph, relative_difference, single
 from mooring.audit.card import Finding
 
-# A smaller change comes from an epsilon in a denominator and is no signal that a model could use.
+# A smaller change comes from an epsilon in a denominator, which a model cannot use.
 BLIND = 1e-6
 # Share of the variance of log n that a probe must explain on unseen multisets.
 COUNTS = 0.9
 COLOURS = 3
-# Multisets that the probe is fitted on, and unseen ones that judge it.
+# Numbers of multisets: to fit the probe, and unseen ones to judge it.
 SAMPLES = (300, 90)
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-# A fit is stated to this many decimals: LAPACK may round its last digits by where its memory happens to lie.
+# Fits are rounded to this many decimals: LAPACK's last digits depend on memory alignment.
 DECIMALS = 9
 # Probe, kernel width, ridge.
 CANDIDATES = (
@@ -29,18 +29,19 @@ CANDIDATES = (
 
 
 def replication(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Ask whether f(rX) = f(X), and if not, whether the count can be read from the output.
+    """Measure whether f(rX) = f(X), and if not, whether the count can be recovered from the output.
 
-    The probe sees multisets over a small alphabet of colours, of varying base size and multiplicity, everything
-    replicated: a node left unreplicated would act as an anchor. For a module with node outputs the features are those
-    of one node whose own colour is always the same, so that only what comes back from the others can reveal the count.
+    The probe sees multisets over a small alphabet of colours, of varying base size and multiplicity. All nodes are
+    replicated, because an unreplicated node would act as an anchor. For a module with node outputs the features are the
+    output of one node of constant colour, so that only the other nodes can reveal the count.
 
     Paper: prop:replication, thm:wlinjective.
     """
     generator = torch.Generator().manual_seed(seed)
     change, case = 0.0, "none"
     for trial in range(trials):
-        # Sizes and multiplicities of both parities: a module that sees only whether n is even must not pass for blind.
+        # Use sizes and multiplicities of both parities; otherwise a module sensitive only to parity would be reported
+        # as blind.
         nodes = 2 + trial % 11
         graph = random_graph(generator, nodes, adapter.channels)
         for times in (2, 3 + trial % 5):
@@ -92,7 +93,7 @@ def _multisets(adapter: Adapter, alphabet: Tensor, samples: int, generator: torc
 
 
 class ProbeResult(NamedTuple):
-    """Held-out quality of the best probe: R² and the median absolute error of log n, and which probe it was."""
+    """Held-out quality of the best probe: R² and median absolute error of log n, and the name of the probe."""
 
     r2: float
     log_error: float
@@ -100,11 +101,11 @@ class ProbeResult(NamedTuple):
 
 
 def count_probe(train: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]) -> ProbeResult:
-    """Fit log n from features by ridge regression, and judge it on held-out samples.
+    """Fit log n from features by ridge regression, and judge the fit on held-out samples.
 
-    Four probes, as a count may be stored linearly (a sum), as a logarithm (a mass), as a power law, or bent by the
-    layers after it: features to n, features to log n, log-features to log n, and a Gaussian kernel to log n. Probe,
-    width and ridge are chosen on a third of the training samples, so that the held-out ones judge a single fit.
+    A count may be stored linearly (a sum), as a logarithm (a mass), as a power law, or distorted by later layers. So
+    there are four probes: features to n, features to log n, log-features to log n, and a Gaussian kernel to log n.
+    Probe, width and ridge are chosen on a third of the training samples; the held-out samples judge a single fit.
 
     Shapes:
         features ``[samples, dim]``, counts ``[samples]``.
@@ -127,7 +128,7 @@ def count_probe(train: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]) -
 
 def _predict(probe: str, width: float, ridge: float, features: Tensor, counts: Tensor, query: Tensor) -> Tensor:
     """Return the predicted log n of ``query``."""
-    # A constant column carries rounding noise only; dividing by its spread would turn that noise into a feature.
+    # A constant column contains rounding noise only; dividing by its spread would turn the noise into a feature.
     alive = features.std(0) > 1e-11 * (features.abs().amax(0) + 1e-300)
     features, query = features[:, alive], query[:, alive]
     if probe == "log-log":
@@ -147,7 +148,7 @@ def _predict(probe: str, width: float, ridge: float, features: Tensor, counts: T
 
 
 def _gaussian(design: Tensor, query: Tensor, width: float) -> tuple[Tensor, Tensor]:
-    """Return kernel values against a subset of the samples, the width in units of their median squared distance."""
+    """Return kernel values against a subset of the samples; ``width`` is in units of the median squared distance."""
     centres = design[::2]
     distance, distance_query = (torch.cdist(part, centres).square() for part in (design, query))
     scale = width * distance.median().clamp_min(1e-300)

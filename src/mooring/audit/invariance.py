@@ -1,4 +1,4 @@
-"""Does the answer depend on what it should not depend on: node order, the rest of the batch, a graph without nodes?"""
+"""Invariances: independence of node order, of the rest of the batch, and of a graph without nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mooring.audit.adapters import Adapter, GraphBatch, collate, random_graph, relative_difference, single
 from mooring.audit.card import Finding, first_line
 
-# Nodes of a large graph, more than a buffer of ordinary size holds.
+# Nodes of a large graph; more than a buffer of ordinary size can hold.
 LARGE = 150
 
 
@@ -38,7 +38,7 @@ def permutation(adapter: Adapter, seed: int, trials: int) -> Finding:
 
 
 def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Interleave the nodes of different graphs; a module may refuse, but must not answer wrongly."""
+    """Interleave the nodes of different graphs; a module may raise, but must not return a wrong result."""
     generator = torch.Generator().manual_seed(seed)
     worst, case, refusal = 0.0, "none", ""
     for trial in range(trials):
@@ -48,7 +48,7 @@ def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
         adapter(graphs)
         try:
             error = _change(adapter, graphs, order)
-        except Exception as raised:  # the sorted batch passed just above, so any exception is a refusal
+        except Exception as raised:  # the sorted batch passed above, so any exception is due to the order
             refusal = first_line(raised)
             continue
         if error > worst:
@@ -76,18 +76,18 @@ def _change(adapter: Adapter, graphs: GraphBatch, order: torch.Tensor) -> float:
 
 
 def _sizes(generator: torch.Generator, trial: int) -> list[int]:
-    """Three small graphs or, every fourth time, a large one among them."""
+    """Draw the sizes of three small graphs; every fourth trial, one of them is large."""
     first, *others = (int(size) for size in torch.randint(2, 12, (3,), generator=generator))
     return [_size(first, trial), *others]
 
 
 def _size(small: int, trial: int) -> int:
-    """Large every fourth time: small graphs do not show where a module cuts nodes off."""
+    """Return ``small``, or every fourth trial ``LARGE``: small graphs do not show truncation."""
     return LARGE if trial % 4 == 3 else small
 
 
 def _interleave(generator: torch.Generator, sizes: list[int], trial: int) -> torch.Tensor:
-    """Return a shuffle of all nodes or, every other time, one swap across a border, which padding may not notice."""
+    """Return a shuffle of all nodes, or every other trial one swap across a border, which padding may not notice."""
     nodes = sum(sizes)
     if trial % 2 == 0:
         return torch.randperm(nodes, generator=generator)
@@ -102,12 +102,12 @@ def _offsets(sizes: list[int]) -> list[tuple[int, int]]:
 
 
 def batch_mates(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Compare a graph alone with the same graph among others of its own size, where nothing needs padding."""
+    """Compare a graph alone with the same graph among others of equal size, which need no padding."""
     return _compare_batched(adapter, seed, trials, "batch_mates", (0, 0), "graphs", "same-size mates")
 
 
 def padding(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Compare a graph alone with the same graph among larger ones, where a padded implementation has to pad it."""
+    """Compare a graph alone with the same graph among larger ones, which a padded implementation has to pad."""
     return _compare_batched(adapter, seed, trials, "padding", (1, 23), "sizes", "larger mates")
 
 
@@ -120,7 +120,7 @@ def _compare_batched(
         size = _size(int(torch.randint(3, 12, (), generator=generator)), trial)
         graph = random_graph(generator, size, adapter.channels)
         extra = torch.randint(larger[0], larger[1] + 1, (3,), generator=generator)
-        # Mates of another scale and offset: a leak through a mean or a normalisation cannot cancel.
+        # Mates have another scale and offset, so that a leak through a mean or a normalisation cannot cancel.
         others = [random_graph(generator, size + int(more), adapter.channels, scale=3.0) for more in extra]
         others = [mate.with_features(mate.x + 1.0) for mate in others]
         place = trial % 4
@@ -143,7 +143,7 @@ def _compare_batched(
 
 
 def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Put a graph without nodes between two others: outputs and gradients must stay finite, the others unchanged."""
+    """Put a graph without nodes between two others; check finite outputs and gradients, and unchanged others."""
     generator = torch.Generator().manual_seed(seed)
     problems: dict[str, str] = {}
     worst = 0.0
@@ -158,8 +158,8 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
         try:
             out = adapter(batch)
             gradients = _gradients(adapter, batch)
-        except Exception as error:  # whatever is raised is the behaviour being recorded
-            # Messages often contain sizes, so only the first is kept.
+        except Exception as error:  # any exception is the behaviour to record
+            # Messages often contain sizes, so only the first is recorded.
             if not any(problem.startswith("raises") for problem in problems):
                 problems[f"raises: {first_line(error)}"] = sizes
             continue
@@ -168,7 +168,7 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
             continue
         if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
             problems.setdefault("NaN or inf in the gradient", sizes)
-        # Against the same two graphs batched without it, so that padding is the same on both sides.
+        # Compare with the same two graphs batched without the empty one, so that padding is the same on both sides.
         with torch.no_grad():
             change = relative_difference(adapter.rows(batch, place), adapter.rows(collate([left, right]), 1))
         worst = max(worst, change)
@@ -196,14 +196,14 @@ def _gradients(adapter: Adapter, batch: GraphBatch) -> list[Tensor]:
     out = adapter(batch.with_features(x))
     if not out.requires_grad:
         return []
-    found = torch.autograd.grad(out.square().sum(), inputs, allow_unused=True)
-    return [gradient for gradient in found if gradient is not None]
+    gradients = torch.autograd.grad(out.square().sum(), inputs, allow_unused=True)
+    return [gradient for gradient in gradients if gradient is not None]
 
 
 def _without_any_nodes(adapter: Adapter) -> str:
     try:
         with torch.no_grad():
             out = adapter(single(torch.empty(0, adapter.channels, dtype=torch.float64)))
-    except Exception as error:  # recorded, not judged: PyG itself seldom builds such a batch
+    except Exception as error:  # recorded, not judged: PyG seldom builds such a batch
         return f"raises {type(error).__name__}"
     return "finite" if bool(torch.isfinite(out).all()) else "NaN or inf"

@@ -1,4 +1,4 @@
-"""How far can the module be taken? Its precision, the range of its inputs, and the growth of its cost."""
+"""Limits: precision, range of the inputs, and growth of the cost."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from mooring.audit.card import Finding, first_line
 from mooring.counter import OperationCounter
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Rounding over a few layers stays well below this; a cancellation in float32 does not.
+# Rounding over a few layers is well below this; a cancellation in float32 is not.
 EXPECTED_FLOAT32 = 1e-3
 EXPONENTS = (0, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36)
 NODES = (10, 100, 1_000, 10_000)
-# A module that forms all pairs is stopped where its pairs would fill the memory of a small machine.
+# Limit for a module that forms all pairs, which would fill the memory of a small machine.
 QUADRATIC_LIMIT = 1_000
-# Logits this large occur in training; a module must stay finite up to here.
+# Logits this large occur in training, so outputs must be finite up to here.
 EXPECTED_EXPONENT = 4
-# Doubling numbers of nodes, and the exponents below and above which growth is called linear and quadratic.
+# Doubling numbers of nodes; growth is called linear below the first exponent and quadratic above the second.
 COST_NODES = (512, 1024, 2048)
 LINEAR, QUADRATIC = 1.25, 1.6
 
 
 def dtypes(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Cast module and input, with torch's default dtype left at float32 as users have it, and compare to float64."""
+    """Cast module and input, and compare with float64; torch's default dtype remains float32, as for users."""
     generator = torch.Generator().manual_seed(seed)
     batches = [
         collate([random_graph(generator, nodes, adapter.channels) for nodes in (5, 11)]) for _ in range(min(trials, 4))
@@ -50,7 +50,7 @@ def dtypes(adapter: Adapter, seed: int, trials: int) -> Finding:
     broken = not isinstance(float32, float) or float32 > EXPECTED_FLOAT32 or float("inf") in errors.values()
     return Finding(
         name="dtypes",
-        # The precision of the reference is mentioned only where it is refused.
+        # The reference precision is mentioned only if the module raises in it.
         verdict=" · ".join(f"{name} {_error_text(error)}" for name, error in errors.items() if error != 0.0),
         value=float32 if isinstance(float32, float) else None,
         worst_case=max(
@@ -77,7 +77,7 @@ def _precision_error(
             ):
                 x = batch.x.to(adapter.dtype)
                 out = adapter.call(batch.with_features(x))
-        except Exception as error:  # whatever is raised is the refusal being recorded
+        except Exception as error:  # any exception is the behaviour to record
             return f"refused: {first_line(error)}"
         out = out[0] if isinstance(out, (tuple, list)) else out
         worst = max(worst, relative_difference(out.double().reshape(reference.shape), reference.double()))
@@ -91,7 +91,7 @@ def _error_text(error: float | str) -> str:
 
 
 def numeric_range(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Scale the features, then add nodes, in float32, until the output holds inf or NaN."""
+    """Scale the features, then add nodes, in float32, until the output contains inf or NaN."""
     generator = torch.Generator().manual_seed(seed)
     single_precision = adapter.cast(torch.float32)
     graphs = [random_graph(generator, 7 + trial % 5, adapter.channels) for trial in range(min(trials, 3))]
@@ -127,9 +127,9 @@ def _finite(adapter: Adapter, graphs: GraphBatch) -> bool:
 
 
 def cost_growth(adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Count operations at n, 2n and 4n nodes; the exponent is that of their growth, without constant terms.
+    """Count operations at n, 2n and 4n nodes, and return the exponent of their growth, without constant terms.
 
-    Counting is exact, so a single forward pass per size is enough, whatever ``trials`` says.
+    Counts are exact, so a single forward pass per size is enough; ``trials`` is not used.
     """
     exponent, counts = growth(adapter, COST_NODES, seed)
     generator = torch.Generator().manual_seed(seed)
@@ -149,7 +149,7 @@ def cost_growth(adapter: Adapter, seed: int, trials: int) -> Finding:
 
 
 def growth(adapter: Adapter, sizes: tuple[int, int, int], seed: int = 0) -> tuple[float, list[int]]:
-    """Return the exponent of the growth of operations over sizes that double, and the counts themselves."""
+    """Return the exponent of the growth of operations over doubling sizes, and the counts."""
     generator = torch.Generator().manual_seed(seed)
     counts = [_count(adapter, random_graph(generator, nodes, adapter.channels)) for nodes in sizes]
     first, second = counts[1] - counts[0], counts[2] - counts[1]
@@ -157,7 +157,7 @@ def growth(adapter: Adapter, sizes: tuple[int, int, int], seed: int = 0) -> tupl
 
 
 def _count(adapter: Adapter, graphs: GraphBatch) -> int:
-    # With a gradient wanted, torch's attention takes its composed path, whose parts can be counted.
+    # If a gradient is required, torch's attention takes its composed path, whose operations can be counted.
     x = graphs.x.to(adapter.dtype).requires_grad_()
     with OperationCounter() as counter:
         adapter(graphs.with_features(x))

@@ -1,4 +1,4 @@
-"""The page 'Which virtual node do I need?', written from cards."""
+"""Markdown page 'Which virtual node do I need?', generated from cards."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HEADER = """# Which virtual node do I need?
 
 Written from audit cards by `python -m mooring.audit > docs/which-virtual-node.md`; do not edit it by hand. Every entry
 was measured on small, randomly initialised modules ({channels} channels, seed {seed}; {versions}), in float64,
-on random inputs: it says what a module can pass on, not what training will make of it.
+on random inputs: it shows what a module can transmit, not what training will make of it.
 
 Two questions decide.
 
-- **Must the answer change when everything is there twice?** Counts, totals, loads, stoichiometry: you need a module
+- **Must the answer change if the graph is duplicated?** Counts, totals, loads, stoichiometry: you need a module
   that *counts*.
-- **Must different nodes hear different things?** Lookups, matching, assignments, constraints: you need more than one
-  *message*.
+- **Must different nodes receive different messages?** Lookups, matching, assignments, constraints: you need more than
+  one *message*.
 """
 
 CHOICES = (
@@ -37,17 +37,17 @@ EXPLAINED = """
   receives; 1 is a homogeneous broadcast, {nodes} is all that could be told apart. A slot behind a LayerNorm holds two
   numbers fewer than it is wide, so M slots can give slightly fewer than M messages.
 - **alone = batched**: the same graph alone and among others gives the same output; if not, the largest relative change.
-- **unsorted**: whether a batch vector out of order is handled, refused, or answered wrongly without a word.
+- **unsorted**: whether a batch vector out of order is handled, refused with an error, or silently wrong.
 - **empty**: a graph without nodes in the batch; value and gradient must be finite and the other graphs unchanged.
 - **cost**: growth of the counted operations in the number of nodes n, and what a batch of one large and many small
-  graphs costs over its graphs alone.
+  graphs costs relative to its graphs alone.
 """
 
 ENDING = """`mooring audit catalogue` measures all of this again and prints every finding;
-`mooring audit torch_geometric.nn:SumAggregation` audits one module, and works with your own.
+`mooring audit torch_geometric.nn:SumAggregation` audits one module; your modules work too.
 """
 
-# Columns of numbers, which are aligned on the right.
+# Right-aligned columns of numbers.
 NUMBERS = ("value",)
 
 Question = tuple[str, Sequence[str], Sequence[str]]
@@ -56,12 +56,12 @@ Question = tuple[str, Sequence[str], Sequence[str]]
 def cards_markdown(
     cards: Sequence[Card], origins: Mapping[str, str] | None = None, questions: Sequence[Question] = ()
 ) -> str:
-    """Return the page: the choice, the table, and what is broken.
+    """Return the page: the choices, the table, and the broken invariants.
 
     Args:
         cards: the cards, in the order of the table.
-        origins: where each module comes from, by the name on its card.
-        questions: each a question, the names of the cards that answer it and the findings to quote from them.
+        origins: the origin of each module, keyed by the name on its card.
+        questions: tuples of a question, the names of the cards that answer it, and the findings to quote.
     """
     if not cards:
         raise ValueError("audit: a page needs at least one card; got none.")
@@ -73,7 +73,7 @@ def cards_markdown(
             versions=", ".join(f"{library} {version}" for library, version in cards[0].versions.items()),
         ),
         _choices(cards),
-        "## The cards side by side\n",
+        "## Comparison of the cards\n",
         _table(
             ("module", "what it is", "counts", "messages", "alone = batched", "unsorted", "empty", "cost"),
             (_row(card, origins.get(card.module, "")) for card in cards),
@@ -90,7 +90,7 @@ def cards_markdown(
 def _choices(cards: Sequence[Card]) -> str:
     rows = []
     for need, counting, addressed in CHOICES:
-        # A module with more than is asked for would do as well; listed is the least that suffices.
+        # A module with more than is needed would do as well; list only those with exactly what is needed.
         fits = [card for card in cards if (card.counts, card.messages > 1) == (counting, addressed) and _usable(card)]
         readouts = "a readout sends nothing back" if addressed else _names(fits, per_node=False) or "none found"
         rows.append((need, _names(fits, per_node=True) or "none found", readouts))

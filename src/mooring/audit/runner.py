@@ -1,4 +1,4 @@
-"""Runs every measurement on one module; each is a function of (adapter, seed, trials) that returns a finding."""
+"""Runner of all measurements on one module; a measurement maps (adapter, seed, trials) to a finding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "cost_growth": cost_growth,
 }
 
-# In the names of parameters that are added and not multiplied by; GIN's epsilon is added to a gain of one.
+# Words in the names of parameters that are added, not multiplied; GIN's epsilon is added to a gain of one.
 ADDED = ("bias", "logit", "state", "eps")
 
 
@@ -47,18 +47,18 @@ def audit(
     trials: int = 12,
     name: str | None = None,
 ) -> Card:
-    """Measure a module: does it count, can it be addressed, is it invariant.
+    """Measure a module: whether it counts, can be addressed, and is invariant.
 
-    The module itself is not changed: a copy is measured in float64 and in eval mode, so dropout is off and a batch
-    norm uses its running statistics. A measurement in which the module raises is recorded as such; the others run.
+    The module is not changed: a copy is measured in float64 and in eval mode, so dropout is off and a batch norm uses
+    its running statistics. If the module raises in a measurement, the exception is recorded and the others run.
 
     Args:
         module: an aggregation ``(x, index, dim_size=)``, a virtual node ``(x, batch)``, a layer
             ``(x, edge_index, batch)`` or a dense attention ``(x, mask)``; a function is allowed.
         kind: ``"aggregation"``, ``"virtual_node"``, ``"layer"`` or ``"dense"``; by default inferred from the arguments.
-        channels: width of the node features the module takes.
+        channels: width of the node features.
         seed: seed of the random inputs.
-        trials: random instances per measurement; costly measurements use fewer and say so.
+        trials: random instances per measurement; costly measurements use fewer and record the number.
         name: name on the card.
 
     >>> from torch_geometric.nn import MeanAggregation
@@ -68,7 +68,7 @@ def audit(
     """
     check_count("audit", "trials", trials)
     with warnings.catch_warnings(), trainable():
-        # Deprecation warnings of a foreign module are not for the audit to raise, whatever filters are set.
+        # Deprecation warnings of a third-party module must not fail the audit, whatever filters are set.
         warnings.simplefilter("ignore")
         adapter = adapt(module, kind, channels)
         notes = randomise_zero_weights(adapter)
@@ -80,28 +80,28 @@ def audit(
 
 @contextmanager
 def trainable() -> Iterator[None]:
-    """With gradients, whatever the caller has turned off: addresses are measured by them."""
+    """Enable gradients even under no_grad or inference_mode; addressability is measured through them."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
 def measure(name: str, adapter: Adapter, seed: int, trials: int) -> Finding:
-    """Run one measurement; a module that raises in it is broken there, and the exception is the verdict."""
+    """Run one measurement; if the module raises, the exception becomes the verdict of a broken finding."""
     measurement = MEASUREMENTS[name]
     try:
         with trainable():
             return measurement(adapter, seed, trials)
-    except Exception as error:  # the module is foreign code: anything may come out of it
+    except Exception as error:  # a third-party module may raise anything
         explanation = f"the measurement was ended by {type(error).__name__}"
         return Finding(name, f"raises: {first_line(error)}", None, "none", trials, explanation, broken=True)
 
 
 def randomise_zero_weights(adapter: Adapter) -> list[str]:
-    """Give weights and gains that are all zero small random values, in the copy that is measured.
+    """Replace weights and gains that are all zero by small random values, in the measured copy.
 
-    A module initialised to the identity has zero weights in its last layer, or a zero gain behind it: nothing passes
-    through it yet, and every property of the global path would be measured as absent. What is added to something, like
-    a bias or an anchor's logit, is left alone.
+    A module initialised to the identity has zero weights in its last layer, or a zero gain after it. Nothing passes
+    through it yet, so every property of the global path would be measured as absent. Added parameters, such as a bias
+    or an anchor's logit, are unchanged.
     """
     if not isinstance(adapter.module, nn.Module):
         return []

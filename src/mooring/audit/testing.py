@@ -1,4 +1,4 @@
-"""Assertions for other projects' tests: one property of one module each.
+"""Assertions for tests of other projects, each for one property of one module.
 
 >>> from torch_geometric.nn import SumAggregation
 >>> assert_counts(SumAggregation(), channels=5)
@@ -34,7 +34,7 @@ Module = Callable[..., Any]
 
 
 class Options(TypedDict, total=False):
-    """How the module is called and measured, as in :func:`mooring.audit.audit`."""
+    """Calling convention and settings of a measurement, as in :func:`mooring.audit.audit`."""
 
     kind: str | None
     channels: int
@@ -43,13 +43,13 @@ class Options(TypedDict, total=False):
 
 
 def assert_permutation_equivariant(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that node outputs follow the node order, or that graph outputs do not change with it."""
+    """Assert that node outputs follow the node order, or that graph outputs are independent of it."""
     finding = _find("permutation", module, **options)
     _require(not finding.broken, module, finding)
 
 
 def assert_handles_unsorted(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that a batch whose index is not sorted gets the right answer; refusing it is not enough."""
+    """Assert that an unsorted batch vector gives the right result; raising is not enough."""
     finding = _find("unsorted_index", module, **options)
     _require(finding.verdict == "handled", module, finding)
 
@@ -65,7 +65,7 @@ def assert_batch_independent(module: Module, **options: Unpack[Options]) -> None
 
 
 def assert_counts(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that the number of nodes can be read from the output."""
+    """Assert that the number of nodes can be recovered from the output."""
     finding = _find("replication", module, **options)
     _require(bool(finding.details.get("counts")), module, finding)
 
@@ -83,13 +83,13 @@ def assert_addressable(module: Module, rank: int = 2, **options: Unpack[Options]
 
 
 def assert_not_separable(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that what a node receives depends on the node itself."""
+    """Assert that the update of a node depends on the node."""
     finding = _find("separability", module, **options)
     _require(finding.details.get("separable") is False, module, finding)
 
 
 def assert_handles_empty(module: Module, **options: Unpack[Options]) -> None:
-    """Assert that a graph without nodes gives finite values and gradients and leaves the others alone."""
+    """Assert that a graph without nodes gives finite values and gradients and does not change other graphs."""
     finding = _find("empty_set", module, **options)
     _require(not finding.broken, module, finding)
 

@@ -1,4 +1,4 @@
-"""A ready graph neural network with a place for a global memory, and the parts it is made of."""
+"""Ready graph neural network with an optional global memory, and its parts."""
 
 from mooring.models.adjacency import Adjacency
 from mooring.models.encoders import ATOMS, BONDS, AtomEncoder, BondEncoder, CategoryEncoder, PositionEncoder

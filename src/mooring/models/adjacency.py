@@ -1,4 +1,4 @@
-"""The edges of one large graph, kept as sparse matrices that layers multiply with."""
+"""Edges of one large graph as sparse matrices that layers multiply with."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from mooring.ops.checks import (
 
 
 class Pair:
-    """A matrix and its transpose; not a tuple, which ``torch.func`` would take apart and wrap."""
+    """A matrix and its transpose; not a tuple, because ``torch.func`` would unpack and wrap a tuple."""
 
     def __init__(self, matrix: Tensor, transpose: Tensor) -> None:
         self.matrix, self.transpose = matrix, transpose
 
-    def to(self, where: torch.device | torch.dtype | str | int) -> Pair:
-        return Pair(self.matrix.to(where), self.transpose.to(where))
+    def to(self, target: torch.device | torch.dtype | str | int) -> Pair:
+        return Pair(self.matrix.to(target), self.transpose.to(target))
 
     def flipped(self) -> Pair:
         return Pair(self.transpose, self.matrix)
 
 
 class Adjacency:
-    r"""Edges -> the two products that ``SAGEConv`` and ``GCNConv`` take, without a message per edge.
+    r"""Edges -> the products of ``SAGEConv`` and ``GCNConv``, without one message per edge.
 
     .. math::
         \text{mean:}\; D^{-1} A x, \qquad \text{symmetric:}\; \hat D^{-1/2} (A + I) \hat D^{-1/2} x
 
-    Pass it in place of ``edge_index`` where many batches have the same edges. Both matrices are kept with their
-    transposes, which the backward multiplies with: a graph of a million edges trains ten times as fast as with one
-    message per edge, or with PyG's own product with a sparse tensor, which transposes in every backward. It does not
-    change, so that a deep copy is the same object; ``to(device)`` makes another.
+    Pass it instead of ``edge_index`` if many batches have the same edges. Both matrices are stored with their
+    transposes for the backward pass. A graph of a million edges trains ten times as fast as with one message per edge,
+    or with PyG's sparse product, which transposes in every backward pass. The object is immutable, so a deep copy is
+    the same object; ``to(device)`` returns a new one.
 
     Args:
         edge_index: senders and receivers. num_nodes: number of nodes.
@@ -58,59 +58,59 @@ class Adjacency:
         self.num_nodes = check_count(who, "num_nodes", num_nodes, least=0)
         _check_edges(who, edge_index, self.num_nodes)
         sender, receiver = edge_index
-        self._kept: dict[tuple[str, torch.dtype], Pair] = {}
+        self._pairs: dict[tuple[str, torch.dtype], Pair] = {}
         degree = receiver.bincount(minlength=num_nodes).double()
-        self._keep("mean", sender, receiver, 1.0 / degree[receiver])
+        self._add("mean", sender, receiver, 1.0 / degree[receiver])
         loop = torch.arange(num_nodes, device=edge_index.device)
-        # As in PyG: a node that has a self-loop gets no second one.
+        # As in PyG, a node with a self-loop gets no second one.
         other = sender != receiver
         sender, receiver = torch.cat([sender[other], loop]), torch.cat([receiver[other], loop])
         scale = receiver.bincount(minlength=num_nodes).double().rsqrt()
-        self._keep("symmetric", sender, receiver, scale[sender] * scale[receiver])
+        self._add("symmetric", sender, receiver, scale[sender] * scale[receiver])
 
     def mean(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
-        """The mean of each node's neighbours; zero where there are none."""
+        """Return the mean of each node's neighbours; zero if a node has none."""
         return self._multiply("mean", x)
 
     def symmetric(self, x: Float[Tensor, "nodes channels"]) -> Float[Tensor, "nodes channels"]:
-        """GCN's normalised sum over the neighbours and the node itself."""
+        """Return GCN's normalised sum over the neighbours and the node itself."""
         return self._multiply("symmetric", x)
 
     def to(self, device: torch.device | str | int) -> Adjacency:
-        """The same edges on another device."""
+        """Return the same edges on another device."""
         other = copy.copy(self)
-        other._kept = {key: pair.to(device) for key, pair in self._kept.items()}
+        other._pairs = {key: pair.to(device) for key, pair in self._pairs.items()}
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Adjacency:
         return self
 
     def _multiply(self, name: str, x: Tensor) -> Tensor:
-        """The product in the dtype of ``x``; PyTorch has none in half precision on a CPU, so there it is in float32."""
+        """Multiply in the dtype of ``x``; in float32 for half precision, which PyTorch lacks on a CPU."""
         who = type(self).__name__
         check_rank(who, "x", x, "nodes channels")
         check_floating(who, x=x)
-        check_device(who, x=x, adjacency=self._kept[name, torch.float64].matrix)
+        check_device(who, x=x, adjacency=self._pairs[name, torch.float64].matrix)
         check_rows(who, "x", x, self.num_nodes, "the adjacency")
         dtype = torch.promote_types(x.dtype, torch.float32)
         return _Product.apply(x.to(dtype), self._pair(name, dtype)).to(x.dtype)
 
-    def _keep(self, name: str, sender: Tensor, receiver: Tensor, value: Tensor) -> None:
-        """Keep the matrix of some edges and its transpose."""
+    def _add(self, name: str, sender: Tensor, receiver: Tensor, value: Tensor) -> None:
+        """Store the matrix of some edges and its transpose."""
         size = (self.num_nodes, self.num_nodes)
         with warnings.catch_warnings():
-            # PyTorch 2.12 says that invariants go unchecked even where check_invariants=True is passed.
+            # PyTorch 2.12 warns that invariants are unchecked even if check_invariants=True is passed.
             warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks are)")
-            one, other = (
+            matrix, transpose = (
                 torch.sparse_coo_tensor(torch.stack(pair), value, size, check_invariants=True).coalesce()
                 for pair in ((receiver, sender), (sender, receiver))
             )
-            self._kept[name, torch.float64] = Pair(one.to_sparse_csr(), other.to_sparse_csr())
+            self._pairs[name, torch.float64] = Pair(matrix.to_sparse_csr(), transpose.to_sparse_csr())
 
     def _pair(self, name: str, dtype: torch.dtype) -> Pair:
-        if (name, dtype) not in self._kept:
-            self._kept[name, dtype] = self._kept[name, torch.float64].to(dtype)
-        return self._kept[name, dtype]
+        if (name, dtype) not in self._pairs:
+            self._pairs[name, dtype] = self._pairs[name, torch.float64].to(dtype)
+        return self._pairs[name, dtype]
 
 
 def _check_edges(who: str, edge_index: Tensor, num_nodes: int) -> None:
@@ -131,7 +131,7 @@ def _check_edges(who: str, edge_index: Tensor, num_nodes: int) -> None:
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ x`` with the transpose at hand. A product with a constant is its own derivative in ``x``."""
+    """``matrix @ x`` with a stored transpose. The product is linear, so it is its own derivative in ``x``."""
 
     @staticmethod
     def forward(x: Tensor, pair: Pair) -> Tensor:
@@ -152,6 +152,6 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], x: Tensor, pair: Pair) -> tuple[Tensor, int]:
-        """Many features at once are more columns of one product."""
+        """Multiply all features at once, as more columns of one product."""
         x = x.movedim(in_dims[0], -1)
         return _Product.apply(x.flatten(1), pair).unflatten(1, x.shape[1:]), x.dim() - 1

@@ -1,4 +1,4 @@
-"""Raw features of a data set -> vectors of a network's width."""
+"""Encoders: raw features of a data set -> vectors of a network's width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.nn.checks import check_placed, check_width
 from mooring.ops.checks import check_count, check_flag, check_floating, check_rank, checks_values, readable
 from mooring.ops.state import lasting
 
-#: How many values each of OGB's nine atom features has: atomic number, chirality, degree, formal charge, hydrogens,
+#: Number of values of each of OGB's nine atom features: atomic number, chirality, degree, formal charge, hydrogens,
 #: radical electrons, hybridisation, aromatic, in a ring.
 ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 #: The same for its three bond features: type, stereo, conjugated.
@@ -24,7 +24,7 @@ BONDS = (5, 6, 2)
 class CategoryEncoder(nn.Module):
     r"""Integer features -> the sum of one learned vector per feature, :math:`\sum_k E_k[x_k]`.
 
-    All tables are stored as one, so that a row costs one lookup whatever the number of features.
+    All tables are stored as one, so that a row costs one lookup for any number of features.
 
     Args:
         sizes: number of values of each feature.
@@ -43,7 +43,7 @@ class CategoryEncoder(nn.Module):
         if not self.sizes:
             raise ValueError(f"{who}: sizes is empty but one number of values per feature was expected, e.g. (5, 3).")
         self.channels = check_count(who, "channels", channels)
-        # Not a buffer: averages of weights take buffers along, and deferred initialisation leaves them undefined.
+        # Not a buffer: weight averaging would include a buffer, and deferred initialisation leaves it undefined.
         self._starts: dict[torch.device, Tensor] = {}
         self.weight = nn.Parameter(torch.empty(sum(self.sizes), channels))
         self.reset_parameters()
@@ -53,16 +53,16 @@ class CategoryEncoder(nn.Module):
 
     def forward(self, x: Int[Tensor, "rows features"]) -> Float[Tensor, "rows channels"]:
         self._check(x)
-        return nn.functional.embedding_bag(x.long() + self._start(x.device), self.weight, mode="sum")
+        return nn.functional.embedding_bag(x.long() + self._offsets(x.device), self.weight, mode="sum")
 
-    def _start(self, device: torch.device) -> Int[Tensor, " features"]:
-        """Where the table of each feature begins."""
+    def _offsets(self, device: torch.device) -> Int[Tensor, " features"]:
+        """Return the first row of each feature's table."""
         if device in self._starts and not torch.compiler.is_compiling():
             return self._starts[device]
-        found = lasting(lambda: torch.tensor([0, *accumulate(self.sizes[:-1])], device=device))
-        if readable(found):
-            self._starts[device] = found
-        return found
+        starts = lasting(lambda: torch.tensor([0, *accumulate(self.sizes[:-1])], device=device))
+        if readable(starts):
+            self._starts[device] = starts
+        return starts
 
     def _check(self, x: Tensor) -> None:
         who, features = type(self).__name__, len(self.sizes)
@@ -75,7 +75,7 @@ class CategoryEncoder(nn.Module):
             raise TypeError(f"{who}: x is {x.dtype} but whole numbers were expected. Use a Linear for real features.")
         if not checks_values() or not readable(x):
             return
-        # A value too large would be read from the table of the next feature.
+        # A too large value would select a row of the next feature's table.
         wrong = (x < 0) | (x >= torch.tensor(self.sizes, device=x.device))
         if bool(wrong.any()):
             row, column = wrong.nonzero()[0].tolist()
@@ -89,7 +89,7 @@ class CategoryEncoder(nn.Module):
 
 
 def check_linear(module: nn.Module, lin: nn.Linear, argument: str, name: str, x: Tensor) -> None:
-    """What a linear layer is given: ``module`` was built with its width as ``argument`` and calls it ``name``."""
+    """Check the input of a linear layer; ``argument`` and ``name`` are its width and its input in error messages."""
     who = type(module).__name__
     check_rank(who, name, x, "rows width")
     check_floating(who, **{name: x})
@@ -120,7 +120,7 @@ class BondEncoder(CategoryEncoder):
 
 
 class PositionEncoder(nn.Module):
-    r"""An encoding by PyG's transforms -> vectors to add to the nodes' own.
+    r"""Positional encoding by a PyG transform -> vectors to add to the nodes' vectors.
 
     ``AddRandomWalkPE`` and ``AddLaplacianEigenvectorPE`` write the encoding into the data; here it is normalised over
     the batch and mapped by one linear layer.
@@ -128,7 +128,7 @@ class PositionEncoder(nn.Module):
     Args:
         in_channels: steps of the walk, or number of eigenvectors.
         channels: width of the vectors.
-        flip: in training, flip the sign of every column at random, since that of an eigenvector means nothing.
+        flip: in training, flip the sign of every column at random, because the sign of an eigenvector is arbitrary.
 
     Shapes: pe ``[nodes, in_channels]`` -> ``[nodes, channels]``.
 
@@ -141,7 +141,7 @@ class PositionEncoder(nn.Module):
         who = type(self).__name__
         self.in_channels = check_count(who, "in_channels", in_channels)
         self.flip = check_flag(who, "flip", flip)
-        # Eigenvectors are normalised already, and a mean would not survive the flips.
+        # Eigenvectors are already normalised, and sign flips would cancel a mean.
         self.norm = nn.Identity() if self.flip else nn.BatchNorm1d(in_channels)
         self.lin = nn.Linear(in_channels, check_count(who, "channels", channels))
 

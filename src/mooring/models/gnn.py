@@ -1,4 +1,4 @@
-"""Encoders, local layers with a memory behind some of them, a readout and a head."""
+"""Graph neural network: encoders, local layers with a memory after some of them, a readout and a head."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ LogSize = Literal["nodes", "head"]
 
 
 class GNN(nn.Module):
-    r"""Graphs -> one vector per graph, or per node: encode, then layer by layer pass messages and use the memory.
+    r"""Graphs -> one vector per graph, or per node: encode, then per layer pass messages and use the memory.
 
     .. math::
         h^{(0)} = \operatorname{encode}(x), \qquad
         h^{(l+1)} = \operatorname{memory}_l(\operatorname{layer}_l(h^{(l)})), \qquad
         y = \operatorname{MLP}(\operatorname{readout}(h^{(L)}))
 
-    Every part is a small module that can be copied out: :class:`~mooring.models.AtomEncoder`,
+    Every part is a small module that can be used alone: :class:`~mooring.models.AtomEncoder`,
     :class:`~mooring.models.Layer`, :class:`~mooring.models.Readout`.
 
     Args:
-        encoder: width of the node features, which are then mapped linearly; or a module that makes vectors of
+        encoder: width of the node features, for a linear map to ``channels``; or a module that returns vectors of
             ``channels``, e.g. ``AtomEncoder(channels)``.
         channels: width of the network.
         out_channels: width of the result.
         layers: number of local layers.
-        edge_encoder: the same for edge features; None where there are none.
-        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. Without a conv, ``"GINEConv"``
-            where there are edge features and ``"GINConv"`` where there are none. The head has the same dropout.
-        position: width of an encoding of the nodes' places by PyG's ``AddRandomWalkPE`` or
-            ``AddLaplacianEigenvectorPE``, or a module that maps it to ``channels``.
-        memory: a function of the width that builds a virtual node, called for each place; a module, then shared by all
-            places; or None. Anything with the forward of :class:`~mooring.nn.SlotVirtualNode` will do.
-        memory_after: numbers of the layers, from 0, that a memory follows; if None all but the last, or the only one.
-        carry: hand the memory's slots from place to place; None does so where the module is made for it, as
-            :class:`~mooring.models.OGBVirtualNode` is. The learned slots of all places but the first are then out of
-            use, and ``DistributedDataParallel`` needs ``find_unused_parameters=True``.
-        readout: see :class:`~mooring.models.Readout`; None predicts for each node.
-        log_size: show the logarithm of a graph's number of nodes to all its ``"nodes"`` at the start, or to the
-            ``"head"``; a control for memories that may do no more than that.
-        typical_size: a usual number of nodes per graph, which sums and sizes are measured in.
+        edge_encoder: the same for edge features; None if there are none.
+        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. If conv is None,
+            ``"GINEConv"`` with edge features and ``"GINConv"`` without. The head has the same dropout.
+        position: width of a positional encoding by PyG's ``AddRandomWalkPE`` or ``AddLaplacianEigenvectorPE``, or a
+            module that maps the encoding to ``channels``.
+        memory: a function of the width that builds a virtual node, called once per position; a module, shared by all
+            positions; or None. Modules need the forward of :class:`~mooring.nn.SlotVirtualNode`.
+        memory_after: indices of the layers that a memory follows; if None, all but the last, or the only one.
+        carry: pass the memory's slots from layer to layer; if None, only for modules that are designed for it, such as
+            :class:`~mooring.models.OGBVirtualNode`. The learned slots of all memories but the first are then unused,
+            and ``DistributedDataParallel`` needs ``find_unused_parameters=True``.
+        readout: see :class:`~mooring.models.Readout`; if None, predictions are per node.
+        log_size: add the logarithm of a graph's number of nodes to the input of its ``"nodes"`` or of the ``"head"``; a
+            control for memories that may do no more than count nodes.
+        typical_size: typical number of nodes per graph, the unit of sums and sizes.
 
     Shapes: x ``[nodes, features]``, edge_index ``[2, edges]`` -> ``[graphs, out_channels]``, or
     ``[nodes, out_channels]`` without a readout.
@@ -142,13 +142,14 @@ class GNN(nn.Module):
         plan: Plan | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Tensor | tuple[Tensor, dict[int, SlotMemory]]:
-        """
+        """Return predictions per graph, or per node without a readout.
+
         Args:
-            x, edge_attr: features as the encoders take them.
-            edge_index: as the layers take it; a sparse adjacency is fine where they take that.
+            x, edge_attr: inputs of the encoders.
+            edge_index: input of the layers; a sparse adjacency if the layers accept it.
             batch, ptr, num_graphs, plan: the graph of each node, as in :class:`~mooring.nn.SlotVirtualNode`.
-            pe: the encoding of the nodes' places, with ``position``.
-            return_state: also return what each memory held, by the number of its layer; ``"slots"`` as in
+            pe: the positional encoding, if ``position`` was set.
+            return_state: also return the state of each memory, keyed by the index of its layer; ``"slots"`` as in
                 :class:`~mooring.nn.SlotVirtualNode`.
         """
         who = type(self).__name__
@@ -163,26 +164,26 @@ class GNN(nn.Module):
         if self.size_encoder is not None:
             h = h + self.size_encoder(size).index_select(0, plan.index)
         edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
-        kept: dict[int, SlotMemory] = {}
+        states: dict[int, SlotMemory] = {}
         carried: dict[str, Any] = {}
         for number, layer in enumerate(self.layers):
             h, edges = layer(h, edge_index, edges)
             if str(number) not in self.memory:
                 continue
-            # Without the weights of the attention, which only a reader of the state looks at.
-            wanted = return_state or ("slots" if self.carry else False)
-            found = self.memory[str(number)](h, plan=plan, return_state=wanted, **carried)
-            h, state = found if isinstance(found, tuple) else (found, None)
-            kept[number] = state
+            # Skip the attention weights, which only a reader of the state needs.
+            detail = return_state or ("slots" if self.carry else False)
+            out = self.memory[str(number)](h, plan=plan, return_state=detail, **carried)
+            h, state = out if isinstance(out, tuple) else (out, None)
+            states[number] = state
             carried = {"memory": state} if self.carry else {}
         if self.readout is not None:
             h = self.readout(h, plan)
             h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]
         out = self.head(h)
-        return (out, kept) if return_state else out
+        return (out, states) if return_state else out
 
     def _check(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None, pe: Tensor | None) -> None:
-        """Features as the encoders take them; a module of the user's checks its own."""
+        """Check the inputs of our encoders; a custom encoder checks its input itself."""
         who = type(self).__name__
         refuse_jit_trace(who)
         check_tensor(who, "x", x)
@@ -194,8 +195,9 @@ class GNN(nn.Module):
         for name, (argument, value) in parts.items():
             module = getattr(self, name)
             if (module is None) != (value is None):
-                wrong = f"{argument} is missing" if value is None else f"got {argument} but no {name}"
-                raise ValueError(f"{who}: {wrong}. Pass {argument} exactly if it was built with {name}.")
+                if value is None:
+                    raise ValueError(f"{who}: {argument} is required because {name} was set. Pass {argument}.")
+                raise ValueError(f"{who}: got {argument} but {name} is None. Build it with {name}, or omit {argument}.")
             lin = module.lin if isinstance(module, PositionEncoder) else module
             if type(lin) is nn.Linear:
                 check_linear(self, lin, name, argument, value)
@@ -228,7 +230,7 @@ def _places(who: str, memory_after: Iterable[int] | None, layers: int) -> list[i
     if memory_after is None:
         return list(range(max(layers - 1, 1)))
     places = list(memory_after) if isinstance(memory_after, Iterable) else [memory_after]
-    # A mask of booleans would pass for zeros and ones.
+    # A boolean mask would be accepted as zeros and ones.
     whole = isinstance(memory_after, Iterable) and all(type(place) is int for place in places)
     if not whole or any(not 0 <= place < layers for place in places) or len(set(places)) < len(places):
         got = places if isinstance(memory_after, Iterable) else memory_after
@@ -249,14 +251,14 @@ def _memories(
         )
     built = {}
     for place in places if memory is not None else []:
-        one = memory if isinstance(memory, nn.Module) else memory(channels)  # type: ignore[misc]
-        if not isinstance(one, nn.Module | None):
+        module = memory if isinstance(memory, nn.Module) else memory(channels)  # type: ignore[misc]
+        if not isinstance(module, nn.Module | None):
             raise TypeError(
-                f"{who}: memory({channels}) returned {described(one)} but a module or None was expected. Pass a "
+                f"{who}: memory({channels}) returned {described(module)} but a module or None was expected. Pass a "
                 "function of the width that builds one, e.g. partial(SlotVirtualNode, slots=8)."
             )
-        if one is not None:
-            built[str(place)] = one
+        if module is not None:
+            built[str(place)] = module
     return built
 
 
@@ -265,20 +267,20 @@ def _carry(who: str, carry: bool | None, memories: list[nn.Module]) -> bool:
         return any(getattr(_inner(module), "carries", False) for module in memories)
     if check_flag(who, "carry", carry) and not memories:
         raise ValueError(f"{who}: carry=True has no effect without a memory. Leave it out, or pass memory.")
-    lost = [module for module in map(_inner, memories) if not _takes_memory(module)]
-    if carry and lost:
+    fresh = [module for module in map(_inner, memories) if not _takes_memory(module)]
+    if carry and fresh:
         raise ValueError(
-            f"{who}: carry=True but {type(lost[0]).__name__} takes no memory of the layer before. Pass carry=False."
+            f"{who}: carry=True but {type(fresh[0]).__name__} takes no memory of the layer before. Pass carry=False."
         )
     return bool(carry)
 
 
 def _takes_memory(module: nn.Module) -> bool:
-    """Whether it goes on from the memory of another layer; those that do not may say so."""
+    """Return whether the module accepts ``memory=`` from the previous layer."""
     return getattr(module, "takes_memory", "memory" in inspect.signature(module.forward).parameters)
 
 
 def _inner(module: nn.Module) -> nn.Module:
-    """What a wrapper such as the zoo's ``WithNodeMLP`` hands its arguments to."""
+    """Return the module inside wrappers such as the zoo's ``WithNodeMLP``."""
     inner = getattr(module, "module", None)
     return _inner(inner) if isinstance(inner, nn.Module) else module

@@ -1,4 +1,4 @@
-"""One local layer: a convolution by its PyG name, norm, activation, dropout and residual."""
+"""Local layer: a convolution by its PyG name, norm, activation, dropout and residual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Conv = ConvName | Callable[[int], nn.Module]
 
 
 class GatedGCN(nn.Module):
-    r"""Nodes and edges -> nodes and edges: each edge learns how far it is open, channel by channel.
+    r"""Nodes and edges -> nodes and edges, with a learned gate per edge and channel.
 
     .. math::
         \hat e_{ij} = C e_{ij} + D x_i + E x_j, \qquad
@@ -34,8 +34,8 @@ class GatedGCN(nn.Module):
     Paper: Bresson and Laurent 2017 (arXiv 1711.07553), with the edges of Dwivedi et al. 2020 (arXiv 2003.00982). PyG's
     ``ResGatedGraphConv`` has neither the normalisation of the gates nor edges that change.
 
-    After a network's last layer nobody reads the edges: their norm has no gradient there, and where there are no edge
-    features their map has none. ``DistributedDataParallel`` then needs ``find_unused_parameters=True``.
+    After the last layer of a network the edges are unused: their norm has no gradient there, nor has their linear map
+    if there are no edge features. ``DistributedDataParallel`` then needs ``find_unused_parameters=True``.
 
     Args:
         channels: width of nodes and edges, in and out.
@@ -67,14 +67,14 @@ class GatedGCN(nn.Module):
         edge_attr: Float[Tensor, "edges channels"] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         source, target = edge_index
-        own, value, receiver, sender = self.lin_node(x).chunk(4, dim=1)
+        self_term, value, receiver, sender = self.lin_node(x).chunk(4, dim=1)
         gate = receiver.index_select(0, target) + sender.index_select(0, source)
         gate = gate if edge_attr is None else gate + self.lin_edge(edge_attr)
-        opened = gate.sigmoid()
-        total = scatter(opened * value.index_select(0, source), target, 0, x.size(0), reduce="sum")
-        share = total / (scatter(opened, target, 0, x.size(0), reduce="sum") + 1e-6)
+        weight = gate.sigmoid()
+        total = scatter(weight * value.index_select(0, source), target, 0, x.size(0), reduce="sum")
+        share = total / (scatter(weight, target, 0, x.size(0), reduce="sum") + 1e-6)
         edges = None if edge_attr is None else edge_attr + self.norm(gate).relu()
-        return own + share, edges
+        return self_term + share, edges
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lin_edge.in_features})"
@@ -92,7 +92,7 @@ CONVS: Mapping[str, Callable[[int, Norm | None], nn.Module]] = {
     "SAGEConv": lambda channels, norm: SAGEConv(channels, channels),
 }
 
-# The options that an Adjacency's products are made for.
+# The convolution options that the products of an Adjacency implement.
 MULTIPLIED: Mapping[type[nn.Module], Mapping[str, Any]] = {
     SAGEConv: {"aggr": "mean", "flow": "source_to_target"},
     GCNConv: {
@@ -106,7 +106,7 @@ MULTIPLIED: Mapping[type[nn.Module], Mapping[str, Any]] = {
 
 
 class Layer(nn.Module):
-    r"""Graph -> graph: a convolution and what surrounds it.
+    r"""Graph -> graph: a convolution with norm, activation, dropout and residual.
 
     .. math::
         x' = x + \operatorname{dropout}(\operatorname{ReLU}(\operatorname{norm}(\operatorname{conv}(x))))
@@ -114,15 +114,15 @@ class Layer(nn.Module):
     Args:
         channels: width of nodes and edge features, in and out.
         conv: ``"GINEConv"``, ``"GINConv"``, ``"GCNConv"``, ``"SAGEConv"`` of PyG, ``"GatedGCN"``, or a function of the
-            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``. The
-            first one needs edge features.
+            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``.
+            ``"GINEConv"`` needs edge features.
         norm: ``"batch"``, as in OGB's models; ``"layer"``, which keeps a graph's output independent of its batch mates;
             None.
-        dropout: on what the layer adds.
+        dropout: applied before the residual sum.
         residual: add the layer's input.
 
-    ``GCNConv`` and ``SAGEConv`` have no use for edge features and leave them out; in place of ``edge_index`` they take
-    an :class:`~mooring.models.Adjacency` too, unless they were built to aggregate in a way that it has no product for.
+    ``GCNConv`` and ``SAGEConv`` ignore edge features. They also accept an :class:`~mooring.models.Adjacency` instead of
+    ``edge_index``, if its products implement their options.
 
     >>> layer = Layer(8, "GCNConv", norm="layer")
     >>> layer(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]))[0].shape
@@ -159,33 +159,33 @@ class Layer(nn.Module):
         edge_index: Any,
         edge_attr: Float[Tensor, "edges channels"] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The nodes after the layer, and the edge features, which only ``GatedGCN`` changes."""
-        # A sparse matrix may bring them as its values.
+        """Return the nodes after the layer, and the edge features, which only ``GatedGCN`` changes."""
+        # A sparse matrix may contain them as its values.
         if edge_attr is None and isinstance(self.conv, GINEConv) and not is_sparse(edge_index):
             raise ValueError(
                 f"{type(self).__name__}: {type(self.conv).__name__} needs edge features but edge_attr is None. Pass "
                 "edge_attr, for a GNN together with edge_encoder, or use 'GINConv'."
             )
         if isinstance(edge_index, Adjacency):
-            found: Any = self._multiplied(x, edge_index)
+            out: Any = self._multiplied(x, edge_index)
         else:
-            found = self.conv(x, edge_index, edge_attr) if self.sees_edges else self.conv(x, edge_index)
-        h, edge_attr = found if isinstance(found, tuple) else (found, edge_attr)
+            out = self.conv(x, edge_index, edge_attr) if self.sees_edges else self.conv(x, edge_index)
+        h, edge_attr = out if isinstance(out, tuple) else (out, edge_attr)
         h = self.dropout(torch.relu(self.norm(h)))
         return (x + h if self.residual else h), edge_attr
 
     def _multiplied(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        """What the convolution gives, its propagation replaced by a product."""
+        """Return the output of the convolution, with its propagation replaced by a product."""
         who, conv = type(self).__name__, self.conv
         if type(conv) not in MULTIPLIED:
             raise TypeError(
                 f"{who}: {type(conv).__name__} takes no Adjacency. Pass edge_index, or use 'SAGEConv' or 'GCNConv'."
             )
-        for name, kept in MULTIPLIED[type(conv)].items():
-            if (got := getattr(conv, name)) != kept:
+        for name, expected in MULTIPLIED[type(conv)].items():
+            if (got := getattr(conv, name)) != expected:
                 raise ValueError(
                     f"{who}: {type(conv).__name__} has {name}={got!r} but the product of an Adjacency has "
-                    f"{name}={kept!r}. Pass edge_index, or build the convolution with {name}={kept!r}."
+                    f"{name}={expected!r}. Pass edge_index, or build the convolution with {name}={expected!r}."
                 )
         if type(conv) is GCNConv:
             out = adjacency.symmetric(conv.lin(x))
@@ -214,7 +214,7 @@ def check_norm(who: str, norm: Any) -> None:
 
 
 def norm_of(who: str, norm: Norm | None, channels: int) -> nn.Module:
-    """The normalisation that a module called ``who`` was asked for."""
+    """Build the normalisation ``norm``; ``who`` is the name in error messages."""
     check_norm(who, norm)
     if norm is None:
         return nn.Identity()

@@ -1,4 +1,4 @@
-"""The virtual node as OGB's models have it: one state per graph, carried from layer to layer."""
+"""Virtual node as in OGB's models: one state per graph, passed from layer to layer."""
 
 from __future__ import annotations
 
@@ -25,35 +25,34 @@ TOO_FEW = (
 
 
 class OGBVirtualNode(nn.Module):
-    r"""Node features and the state of the layer before -> node features with the new state added, and that state.
+    r"""Node features and the previous layer's state -> node features with the new state added, and that state.
 
     .. math::
         z_g' = \operatorname{dropout}(\operatorname{MLP}_2(z_g + \operatorname{pool}_{i \in g} h_i)), \qquad
         h_i' = h_i + z_{g(i)}'
 
-    Paper: Gilmer et al. 2017; the MLP, its norms and the carried state are those of OGB's baselines (Hu et al. 2020,
-    arXiv 2005.00687).
-    Departs: the state pools the output of the layer it stands behind, where OGB's pools the input, and there is none
-    before the first layer (OGB's is trained, from zeros); it is replaced by the new one also where layers are residual,
-    to which OGB then adds it.
+    Paper: Gilmer et al. 2017; MLP, norms and carried state as in OGB's baselines (Hu et al. 2020, arXiv 2005.00687).
+    Departs: the state pools the output of the preceding layer, while OGB's pools its input. There is no state before
+    the first layer (OGB's is trained, from zeros). The new state replaces the old one, while OGB adds it if layers are
+    residual.
 
     Args:
         channels: width of the node features, in and out.
-        pool: ``"sum"``, as OGB has it, or ``"mean"``.
-        norm: of the MLP. ``"batch"``, as OGB has it, needs two graphs or more in training and makes them depend on
+        pool: ``"sum"`` (as in OGB), or ``"mean"``.
+        norm: norm of the MLP. ``"batch"`` (as in OGB) needs at least two graphs in training and makes them depend on
             each other; ``"layer"``; None.
-        dropout: on the state.
+        dropout: dropout on the state.
         hidden_channels: hidden width of the MLP; twice channels if None, as in OGB.
 
     Shapes: x ``[nodes, channels]`` -> ``[nodes, channels]``.
 
-    An empty graph pools to zero. Nodes left out have no influence, as in :class:`~mooring.nn.SlotVirtualNode`.
+    An empty graph pools to zero. Masked nodes have no influence, as in :class:`~mooring.nn.SlotVirtualNode`.
 
     >>> OGBVirtualNode(8)(torch.randn(5, 8), torch.tensor([0, 0, 1, 1, 1])).shape
     torch.Size([5, 8])
     """
 
-    #: A model hands it the state of the layer before unless it is told not to.
+    #: By default a model passes the state of the previous layer.
     carries = True
 
     def __init__(
@@ -99,10 +98,10 @@ class OGBVirtualNode(nn.Module):
         memory: SlotMemory | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; one state has no use for ``address``."""
+        """Run as :class:`~mooring.nn.SlotVirtualNode`; ``address`` is ignored, because there is one state."""
         return_state = check_return_state(type(self).__name__, return_state)
-        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
-        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
+        masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
         if self.norm == "batch":
             self._check_graphs(plan.num_graphs)
         reads = readers(sound_nodes(x, None, writers(sources, log_weight)), targets)
@@ -119,7 +118,7 @@ class OGBVirtualNode(nn.Module):
         return (out, SlotMemory(mean, state.unsqueeze(1))) if return_state else out
 
     def _check_graphs(self, num_graphs: int) -> None:
-        """BatchNorm1d needs two graphs to train. A traced graph may not know their number; it is told the least."""
+        """Raise if batch norm trains on one graph. Under tracing the number may be symbolic, so assert a minimum."""
         if torch.compiler.is_compiling():
             torch._check(num_graphs > (1 if self.training else 0), lambda: TOO_FEW)
         elif self.training and num_graphs == 1:

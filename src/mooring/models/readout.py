@@ -1,4 +1,4 @@
-"""Nodes of a graph -> one vector, and the number of nodes as a feature."""
+"""Readouts: nodes of a graph -> one vector, and the number of nodes as a feature."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Readout(nn.Module):
     r"""Nodes -> one vector per graph.
 
     .. math::
-        \frac1n \sum_i h_i, \qquad \frac1s \sum_i h_i, \qquad \text{both side by side, or slots}
+        \frac1n \sum_i h_i, \qquad \frac1s \sum_i h_i, \qquad \text{both concatenated, or slots}
 
-    The divisor :math:`s` of the sum is the same for all graphs, so counts survive it; at a typical number of nodes it
-    lets the sum start as large as the mean.
+    The divisor :math:`s` of the sum is the same for all graphs, so counts are preserved. With a typical number of
+    nodes, the sum starts as large as the mean.
 
     Args:
         channels: width of the nodes.
         kind: ``"mean"``, ``"sum"``, ``"mean+sum"``, ``"slots"`` (:class:`~mooring.nn.SlotAggregation` with 8 slots),
-            or an aggregation of your own from channels to channels.
+            or a custom aggregation from channels to channels.
         typical_size: the divisor.
 
-    Shapes: x ``[nodes, channels]`` -> ``[graphs, out_channels]``. A graph without nodes gives zeros, or with slots what
-    an empty set gives.
+    Shapes: x ``[nodes, channels]`` -> ``[graphs, out_channels]``. A graph without nodes gives zeros, or the empty-set
+    value of the slots.
 
     >>> Readout(8, "mean+sum")(torch.randn(3, 8), torch.tensor([0, 0, 1])).shape
     torch.Size([2, 16])
@@ -71,16 +71,16 @@ class Readout(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
     ) -> Float[Tensor, "graphs out_channels"]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`."""
+        """Aggregate the nodes; arguments as in :class:`~mooring.nn.SlotVirtualNode`."""
         who = type(self).__name__
         check_rank(who, "x", x, "nodes channels")
         check_width(who, "x", x, "channels", self.channels)
         plan = check_plan(who, x, batch, ptr, plan, num_graphs)
-        found = []
+        aggregates = []
         for name, part in self.parts.items():
             pooled = part(x, plan.index, dim_size=plan.num_graphs)
-            found.append(pooled / self.typical_size if name == "sum" else pooled)
-        return torch.cat(found, dim=1)
+            aggregates.append(pooled / self.typical_size if name == "sum" else pooled)
+        return torch.cat(aggregates, dim=1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kind})"
@@ -94,7 +94,7 @@ def _aggregation(name: str, channels: int) -> nn.Module:
 
 
 def log_size(plan: Plan, typical_size: float) -> Float[Tensor, "graphs 1"]:
-    """Logarithm of the number of nodes of each graph over a typical one; that of one node where there are none.
+    """Return the logarithm of each graph's number of nodes over a typical one; an empty graph counts as one node.
 
     >>> from mooring import ops
     >>> log_size(ops.plan(torch.tensor([0, 0, 1])), 2.0)

@@ -1,7 +1,7 @@
-"""What an address costs: one-hot gates need M dimensions, dot products O(log M), and how much they leak.
+"""The cost of an address: one-hot gates need M dimensions, dot products O(log M); bounds on their leakage.
 
-prop:onehot, prop:routing with eq:leak and eq:read-margin, and what the paper says after it: codebooks of O(log M)
-dimensions (prop:routing.codebook), how they grow (prop:routing.growth), and ``p b >= log2 M`` (prop:routing.bits).
+Checks prop:onehot, prop:routing with eq:leak and eq:read-margin, and the remarks after it: codebooks of O(log M)
+dimensions (prop:routing.codebook), their growth (prop:routing.growth), and ``p b >= log2 M`` (prop:routing.bits).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Draw = Callable[[int, int, torch.Generator], Float64[Tensor, "count dim"]]
 
 
 def spherical(count: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "count dim"]:
-    """Independent uniform points of the unit sphere."""
+    """Draw independent uniform points on the unit sphere."""
     return torch.nn.functional.normalize(torch.randn(count, dim, generator=generator, dtype=torch.float64), dim=1)
 
 
 def binary(count: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "count dim"]:
-    """Independent uniform corners of the cube, scaled to length one."""
+    """Draw independent uniform corners of the cube, scaled to length one."""
     return (torch.randint(2, (count, dim), generator=generator).double() * 2 - 1) / dim**0.5
 
 
 def margin(codebook: Float64[Tensor, "slots dim"]) -> float:
-    """``1 - max a_m . a_m'`` over different m: the Delta of prop:routing."""
+    """Return ``1 - max a_m . a_m'`` over different m, the Delta of prop:routing."""
     similarity = codebook @ codebook.T
     return 1.0 - float(similarity.fill_diagonal_(-1.0).max())
 
 
 def logarithmic_dim(slots: int) -> int:
-    """Dimensions in which :func:`separated` finds ``slots`` addresses of margin 1/2: ``7 ceil(log2 M) + 1``.
+    """Return ``7 ceil(log2 M) + 1``, a dimension in which :func:`separated` finds ``slots`` addresses of margin 1/2.
 
-    A random point is too close to a given address with probability at most ``exp(-dim/8)``, so while
-    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, there is always another point to add.
+    A random point is too close to a given address with probability at most ``exp(-dim/8)``, so if
+    ``M exp(-dim/8) < 1``, i.e. ``dim > 5.55 log2 M``, another point can always be added.
     """
     return 7 * max(1, (slots - 1).bit_length()) + 1
 
@@ -49,42 +49,45 @@ def logarithmic_dim(slots: int) -> int:
 def separated(
     slots: int, dim: int, draw: Draw, generator: torch.Generator, *, least: float = 0.5, draws: int = 20
 ) -> Float64[Tensor, "slots dim"]:
-    """A codebook grown greedily: a candidate is kept if its margin to all kept before is at least ``least``.
+    """Grow a codebook greedily: add a candidate if its margin to all addresses so far is at least ``least``.
 
-    Where the dimension cannot hold that many, the rest are random points and the margin is smaller: measure it.
+    If the dimension cannot hold ``slots`` such addresses, the rest are random points. The margin is then smaller, so
+    callers measure it.
 
     Paper: the codebooks after prop:routing.
     """
-    kept = draw(1, dim, generator)
+    codebook = draw(1, dim, generator)
     for _ in range(draws):
-        if len(kept) == slots:
-            return kept
+        if len(codebook) == slots:
+            return codebook
         candidates = draw(2 * slots, dim, generator)
-        clear = (candidates @ kept.T <= 1 - least).all(dim=1)
+        clear = (candidates @ codebook.T <= 1 - least).all(dim=1)
         near = (candidates @ candidates.T > 1 - least).tril_(-1)
         # A candidate is dropped when it is near an earlier clear one, even if that one is dropped too. This costs only
         # a few candidates.
         chosen = candidates[clear & ~(near & clear).any(dim=1)]
-        kept = torch.cat([kept, chosen])[:slots]
-    return torch.cat([kept, draw(slots - len(kept), dim, generator)])
+        codebook = torch.cat([codebook, chosen])[:slots]
+    return torch.cat([codebook, draw(slots - len(codebook), dim, generator)])
 
 
-# Products of unit vectors are exact to a few units in the last place; the bounds are compared with that much slack.
+# Products of unit vectors are exact to a few units in the last place; comparisons with the bounds allow this slack.
 ROUNDING = 1e-9
 
 
 def write_bound(total: int, members: float, delta: float, temperature: float) -> float:
-    """The largest attention mass a slot can leave outside its group. Paper: eq:leak."""
+    """Return the largest attention mass that a slot can leave outside its group. Paper: eq:leak."""
     return (total - members) / members * math.exp(-delta / temperature)
 
 
 def read_bound(slots: int, delta: float, temperature: float) -> float:
-    """The least weight a target gives its own slot. Paper: eq:read-margin."""
+    """Return the least weight that a target gives to its slot. Paper: eq:read-margin."""
     return 1 / (1 + (slots - 1) * math.exp(-delta / temperature))
 
 
 def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.Generator) -> Evidence:
-    """In ``p < M`` dimensions the best linear gate is at squared distance ``M - p`` from the one-hot codes."""
+    """Check that in ``p < M`` dimensions the best linear gate is at squared distance ``M - p`` from the one-hot
+    codes.
+    """
     examined, closest, excess = 0, math.inf, math.inf
     for slots in (2, 3, 5, 11, 23):
         for dim in dims(slots):
@@ -101,7 +104,7 @@ def check_onehot(dims: Callable[[int], range], instances: int, generator: torch.
 
 @dataclass(frozen=True)
 class Routing:
-    """Addresses of the slots and the margin claimed for them."""
+    """Addresses of the slots, and the margin claimed for them."""
 
     codebook: Float64[Tensor, "slots dim"]
     delta: float
@@ -111,25 +114,25 @@ RoutingDraw = Callable[[int, torch.Generator], Routing]
 
 
 def honest_routing(slots: int, generator: torch.Generator) -> Routing:
-    """A codebook of random kind and dimension whose addresses all differ, with its measured margin."""
+    """Draw a codebook of random kind and dimension with distinct addresses, and measure its margin."""
     while True:
         draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
         dim = int(torch.randint(2, logarithmic_dim(slots) + 8, (), generator=generator))
         codebook = draw(slots, dim, generator)
-        # With few binary dimensions an address may occur twice, and then the premise does not hold.
+        # In few binary dimensions an address may occur twice, which violates the premise.
         if margin(codebook) > ROUNDING:
             return Routing(codebook, margin(codebook))
 
 
 def overclaimed_routing(slots: int, generator: torch.Generator) -> Routing:
-    """Two slots share one address, but the margin of the others is claimed."""
+    """Draw a codebook in which two slots share one address, and claim the margin of the others."""
     codebook = separated(slots, logarithmic_dim(slots), spherical, generator)
     delta = margin(codebook)
     return Routing(torch.cat([codebook[:-1], codebook[:1]]), delta)
 
 
 def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
-    """Attention mass that each slot of the real write gives to sources outside its group."""
+    """Return the attention mass that each slot of the real write gives to sources outside its group."""
     slots = len(codebook)
     value = torch.nn.functional.one_hot(group, slots).double()
     query, key = codebook / temperature, codebook[group]
@@ -138,14 +141,14 @@ def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tens
 
 
 def matching_weight(codebook: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
-    """Weight that the real read gives each address's own slot."""
+    """Return the weight that the real read gives to the slot of each address."""
     slots = len(codebook)
     value = torch.eye(slots, dtype=torch.float64).view(1, slots, 1, slots)
     return read((codebook / temperature).unsqueeze(1), codebook.unsqueeze(1), value)[:, 0].diagonal()
 
 
 def check_routing(draw: RoutingDraw, instances: int, generator: torch.Generator) -> Evidence:
-    """Both bounds hold for every slot, over random codebooks, temperatures and group sizes."""
+    """Check both bounds for every slot, over random codebooks, temperatures and group sizes."""
     examined, tightest, note = 0, math.inf, ""
     for _ in range(instances):
         slots = int(torch.randint(2, 24, (), generator=generator))
@@ -159,7 +162,7 @@ def check_routing(draw: RoutingDraw, instances: int, generator: torch.Generator)
         for slot in range(slots):
             examined += 1
             bound = write_bound(len(group), float(sizes[slot]), routing.delta, temperature)
-            # A ratio, since both sides run over many orders of magnitude; leaks below the smallest normal number are 0.
+            # A ratio, because both sides span many orders of magnitude; leaks below the smallest normal number are 0.
             slack = min((bound + 1e-300) / (float(leaks[slot]) + 1e-300), float(weights[slot]) / least) - 1
             if slack < tightest:
                 tightest = slack
@@ -188,7 +191,7 @@ def _leak_series(generator: torch.Generator) -> Series:
 
 
 def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.Generator) -> Evidence:
-    """Binary and spherical codebooks of margin 1/2 exist, and each doubling of M adds at most 7 dimensions.
+    """Check that binary and spherical codebooks of margin 1/2 exist, with at most 7 more dimensions per doubling of M.
 
     ``instances`` is the largest log2 M.
     """
@@ -216,7 +219,7 @@ def check_codebook(dims: Callable[[int], int], instances: int, generator: torch.
 
 
 def least_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
-    """The least dimension in which :func:`separated` finds ``slots`` addresses of margin 1/2."""
+    """Return the least dimension in which :func:`separated` finds ``slots`` addresses of margin 1/2."""
     dim = max(1, (slots - 1).bit_length())
     while margin(separated(slots, dim, draw, generator)) < 0.5 - ROUNDING:
         dim += 1
@@ -224,7 +227,7 @@ def least_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
 
 
 def one_hot_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
-    """What exact linear gating needs, prop:onehot."""
+    """Return the dimension that exact linear gating needs, M. Paper: prop:onehot."""
     del draw, generator
     return slots
 
@@ -232,17 +235,17 @@ def one_hot_dim(slots: int, draw: Draw, generator: torch.Generator) -> int:
 def check_growth(
     dim_of: Callable[[int, Draw, torch.Generator], int], instances: int, generator: torch.Generator
 ) -> Evidence:
-    """Each doubling of M adds at most 7 dimensions to what is needed. ``instances`` is the largest log2 M."""
+    """Check that each doubling of M adds at most 7 dimensions. ``instances`` is the largest log2 M."""
     sizes = [2**exponent for exponent in range(1, instances + 1)]
     draws: dict[str, Draw] = {"binary": binary, "spherical": spherical}
-    found = {name: [dim_of(slots, draw, generator) for slots in sizes] for name, draw in draws.items()}
-    added = {name: max(after - before for before, after in pairwise(dims)) for name, dims in found.items()}
-    slope = {name: (dims[-1] - dims[0]) / (instances - 1) for name, dims in found.items()}
+    dims_by_kind = {name: [dim_of(slots, draw, generator) for slots in sizes] for name, draw in draws.items()}
+    added = {name: max(after - before for before, after in pairwise(dims)) for name, dims in dims_by_kind.items()}
+    slope = {name: (dims[-1] - dims[0]) / (instances - 1) for name, dims in dims_by_kind.items()}
     series = Series(
         title="The least dimensions found for M addresses of margin 1/2",
         x=sizes,
         lines=(
-            *((f"{name} codebook", dims) for name, dims in found.items()),
+            *((f"{name} codebook", dims) for name, dims in dims_by_kind.items()),
             ("log2 M, one-bit coordinates (prop:routing.bits)", [math.log2(slots) for slots in sizes]),
         ),
         xlabel="slots M",
@@ -250,7 +253,7 @@ def check_growth(
         log="x",
     )
     note = "; ".join(
-        f"{name}: {dims[-1]} for M={sizes[-1]}, {slope[name]:.1f} per doubling" for name, dims in found.items()
+        f"{name}: {dims[-1]} for M={sizes[-1]}, {slope[name]:.1f} per doubling" for name, dims in dims_by_kind.items()
     )
     most = max(added.values())
     return Evidence(most <= 7, float(most), 2 * len(sizes), note, (series,))
@@ -261,7 +264,7 @@ CoordinateRule = Callable[[int, int], int]
 
 
 def all_addresses(dim: int, bits: int) -> Float64[Tensor, "addresses dim"]:
-    """Every point whose coordinates have ``bits`` bits, scaled to length one where it has a length."""
+    """Return every point whose coordinates have ``bits`` bits; a single zero if ``dim`` is 0."""
     levels = torch.arange(1 << bits, dtype=torch.float64) - ((1 << bits) - 1) / 2
     if dim == 0:
         return torch.zeros(1, 1, dtype=torch.float64)
@@ -269,9 +272,10 @@ def all_addresses(dim: int, bits: int) -> Float64[Tensor, "addresses dim"]:
 
 
 def check_bits(coordinates: CoordinateRule, instances: int, generator: torch.Generator) -> Evidence:
-    """With ``p b < log2 M`` two slots share an address, and a target of theirs gives its slot at most half.
+    """Check that with ``p b < log2 M`` two slots share an address, whose targets give their slot at most half.
 
-    Addresses are taken in turn from all that there are, which shares as few as can be. ``instances`` is the largest M.
+    Addresses are used in turn from the list of all points, so that as few as possible are shared. ``instances`` is the
+    largest M.
     """
     examined, worst, note = 0, 0.0, ""
     for slots in range(2, instances + 1):
@@ -279,7 +283,7 @@ def check_bits(coordinates: CoordinateRule, instances: int, generator: torch.Gen
             dim = coordinates(slots, bits)
             points = all_addresses(dim, bits)
             codebook = points[torch.randperm(len(points), generator=generator)][torch.arange(slots) % len(points)]
-            # Twice the product less the squared length is largest at the point itself, however long it is.
+            # Twice the product minus the squared length is largest at the point itself, whatever its length.
             key = torch.cat([2 * codebook, -codebook.square().sum(dim=1, keepdim=True)], dim=1)
             query = torch.cat([codebook, torch.ones(slots, 1, dtype=torch.float64)], dim=1)
             value = torch.eye(slots, dtype=torch.float64).view(1, slots, 1, slots)
@@ -294,10 +298,10 @@ def check_bits(coordinates: CoordinateRule, instances: int, generator: torch.Gen
 
 
 def too_few_coordinates(slots: int, bits: int) -> int:
-    """The most coordinates with ``p b < log2 M``."""
+    """Return the largest number of coordinates with ``p b < log2 M``."""
     return ((slots - 1).bit_length() - 1) // bits
 
 
 def enough_coordinates(slots: int, bits: int) -> int:
-    """The fewest coordinates with ``p b >= log2 M``."""
+    """Return the smallest number of coordinates with ``p b >= log2 M``."""
     return -(-(slots - 1).bit_length() // bits)

@@ -1,8 +1,8 @@
-"""Normalised attention cannot count, and an anchor inside the softmax can.
+"""Counting: normalised attention cannot count; attention with an anchor inside the softmax can.
 
 Without an anchor, X and r copies of X give the same output: in one read, ``Att(q, rX) = Att(q, X)`` (prop:replication),
-and through any stack of layers (app:anchor). With one, the output moves along a segment as copies are added
-(prop:segment), and mass and content can be recovered from it (prop:mass), in float32 too (prop:mass.float32).
+and through any stack of layers (app:anchor). With an anchor, the output moves along a segment as copies are
+added (prop:segment); mass and content can be recovered from it (prop:mass), also in float32 (prop:mass.float32).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Summary = Callable[[SlotState], Float64[Tensor, "graphs slots heads dim"]]
 
 
 def normalised(state: SlotState) -> Float64[Tensor, "graphs slots heads dim"]:
-    """Standard attention: the content without the mass. Paper: eq:standardatt."""
+    """Return the content without the mass: standard attention. Paper: eq:standardatt."""
     return state.content
 
 
 def with_anchor(state: SlotState) -> Float64[Tensor, "graphs slots heads dim"]:
-    """Attention with a private anchor of logit 0 and value 0 inside the softmax. Paper: eq:anchored."""
+    """Return attention with a private anchor of logit 0 and value 0 inside the softmax. Paper: eq:anchored."""
     slots, heads, dim = state.content.shape[1:]
     return anchored(state, state.content.new_zeros(slots, heads), state.content.new_zeros(slots, heads, dim))
 
 
 def check_replication(summary: Summary, instances: int, generator: torch.Generator) -> Evidence:
-    """``Att(q, rX) = Att(q, X)`` for random sets, slots, heads and r, with copies written out and as a log weight."""
+    """Check ``Att(q, rX) = Att(q, X)`` for random sets, slots, heads and r; copies are rows or log weights."""
     worst, note = 0.0, ""
     for _ in range(instances):
         nodes, slots, heads, factor = (int(torch.randint(1, 12, (), generator=generator)) for _ in range(4))
@@ -68,18 +68,18 @@ class Stack:
     summary: Summary
 
     def targets(self, source: Tensor, target: Tensor, seed: int) -> list[Float64[Tensor, "targets dim"]]:
-        """The target states after each layer."""
+        """Return the target states after each layer."""
         generator = torch.Generator().manual_seed(seed)
         dim, slots = source.shape[1], 3
         memory, centre = _normal(generator, slots, dim), _normal(generator, 1, dim)
         history = []
         for _ in range(self.depth):
-            queries, keys, values, own, heard, local = (_normal(generator, dim, dim) / dim**0.5 for _ in range(6))
+            queries, keys, values, same, context, local = (_normal(generator, dim, dim) / dim**0.5 for _ in range(6))
             state = write((memory @ queries).unsqueeze(1), (source @ keys).unsqueeze(1), (source @ values).unsqueeze(1))
             memory = memory + self.summary(state)[0, :, 0].tanh()
-            centre = (centre @ own + source.mean(dim=0, keepdim=True) @ local).tanh()
+            centre = (centre @ same + source.mean(dim=0, keepdim=True) @ local).tanh()
             source, target = (
-                (nodes @ own + self._read(nodes @ queries, memory @ keys, memory) @ heard + centre @ local).tanh()
+                (nodes @ same + self._read(nodes @ queries, memory @ keys, memory) @ context + centre @ local).tanh()
                 for nodes in (source, target)
             )
             history.append(target)
@@ -91,7 +91,7 @@ class Stack:
 
 
 def largest_change(summary: Summary, instances: int, generator: torch.Generator) -> Float64[Tensor, " depth"]:
-    """How much any target state differs between X and rX after each layer of random stacks."""
+    """Return the largest difference of any target state between X and rX after each layer of random stacks."""
     depth, dim = 8, 11
     change = torch.zeros(depth, dtype=torch.float64)
     for seed in range(instances):
@@ -105,7 +105,7 @@ def largest_change(summary: Summary, instances: int, generator: torch.Generator)
 
 
 def check_induction(summary: Summary, instances: int, generator: torch.Generator) -> Evidence:
-    """Targets give the same answers on X and rX after every layer of random stacks, up to depth 8."""
+    """Check that targets have the same states on X and rX after every layer of random stacks, up to depth 8."""
     change = largest_change(summary, instances, generator)
     series = Series(
         title="Change of the targets when every source is repeated",
@@ -124,12 +124,12 @@ def check_induction(summary: Summary, instances: int, generator: torch.Generator
 
 
 def distinct_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
-    """An anchor value other than the nodes' value."""
+    """Draw an anchor value that differs from the nodes' value."""
     return value + _normal(generator, *value.shape)
 
 
 def equal_anchor(value: Float64[Tensor, " dim"], generator: torch.Generator) -> Float64[Tensor, " dim"]:
-    """The nodes' own value: the segment is a point."""
+    """Return the nodes' value, so that the segment is a single point."""
     del generator
     return value
 
@@ -140,28 +140,30 @@ AnchorDraw = Callable[[Float64[Tensor, " dim"], torch.Generator], Float64[Tensor
 def multiplicity(
     share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
 ) -> Float64[Tensor, " counts"]:
-    """``k = share / (1 - share) exp(s0 - s)``, where ``share`` of the way from anchor to node value is covered."""
+    """Return ``k = share / (1 - share) exp(s0 - s)``; ``share`` is the fraction of the way from anchor to node
+    value.
+    """
     return share / (1 - share) * (anchor_logit - score).exp()
 
 
 def bare_odds(
     share: Float64[Tensor, " counts"], score: Float64[Tensor, ""], anchor_logit: Float64[Tensor, ""]
 ) -> Float64[Tensor, " counts"]:
-    """The odds alone: they grow with ``k`` but are not ``k``."""
+    """Return the odds alone, which grow with ``k`` but are not ``k``."""
     del score, anchor_logit
     return share / (1 - share)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """How to draw an anchor value, and how to get k from the position of the output between it and the nodes' value."""
+    """A rule that draws an anchor value, and a decoder of k from the position of the output on the segment."""
 
     anchor: AnchorDraw
     decode: Callable[[Float64[Tensor, " counts"], Float64[Tensor, ""], Float64[Tensor, ""]], Float64[Tensor, " counts"]]
 
 
 def check_segment(segment: Segment, instances: int, generator: torch.Generator) -> Evidence:
-    """Every multiplicity from 0 to 400 is recovered from where the anchored output lies between ``a`` and ``v``."""
+    """Check that multiplicities from 0 to 400 are recovered from the position of the output between ``a`` and ``v``."""
     largest, dim, worst, examined = 400, 5, 0.0, 0
     counts = torch.arange(largest + 1)
     graph = counts.repeat_interleave(counts)
@@ -187,12 +189,12 @@ def check_segment(segment: Segment, instances: int, generator: torch.Generator) 
 
 
 def dedicated_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
-    """Node values leave coordinate 0 to the anchor."""
+    """Set coordinate 0 of the node values to zero, which reserves it for the anchor."""
     return torch.cat([torch.zeros_like(value[:, :1]), value[:, 1:]], dim=1)
 
 
 def shared_coordinate(value: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes dim"]:
-    """Node values use the anchor's coordinate too."""
+    """Return the node values unchanged, so that they share the anchor's coordinate."""
     return value
 
 
@@ -201,7 +203,7 @@ def check_round_trip(
     instances: int,
     generator: torch.Generator,
 ) -> Evidence:
-    """Mass, content and their product are recovered from the anchored output and the anchor logit alone."""
+    """Check that mass, content and their product are recovered from the anchored output and the anchor logit alone."""
     dim, worst = 6, 0.0
     for _ in range(instances):
         nodes = int(torch.randint(1, 40, (), generator=generator))
@@ -230,13 +232,13 @@ MassRead = Callable[[SlotState, Float32[Tensor, "slots heads"]], Float32[Tensor,
 
 
 def naive_log_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) -> Float[Tensor, "graphs slots heads"]:
-    """``log(1 - alpha0) - log(alpha0)`` as the paper prints it, from the anchor weight."""
+    """Return ``log(1 - alpha0) - log(alpha0)`` as printed in the paper, from the anchor weight."""
     share = torch.sigmoid(anchor_logit - state.log_mass)
     return (1 - share).log() - share.log()
 
 
 def check_float32(read_mass: MassRead, instances: int, generator: torch.Generator) -> Evidence:
-    """In float32, log-odds from -100 to 100 are exact to a few units in the last place."""
+    """Check that in float32, log-odds from -100 to 100 are exact to a few units in the last place."""
     members, anchor_logit = 5, torch.full((1, 1), 1.25)
     score = torch.linspace(-100, 100, instances).view(-1, 1) + torch.randn(instances, members, generator=generator)
     value = torch.randn(instances * members, 1, 3, generator=generator)

@@ -1,8 +1,8 @@
-"""How many bits a transcript must carry to serve every permutation: ``L_eff d b >= log2(n!)``.
+"""The capacity bound: the bits of a transcript that serves every permutation, ``L_eff d b >= log2(n!)``.
 
-thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound none has to), both by
-enumeration; thm:lower.layers, where there are too many permutations to enumerate; app:capacity.labels, the same bound
-for independent labels. The two capacity formulas, eq:capacity and eq:upper, as functions.
+Checks thm:lower (below the bound two permutations share a transcript) and thm:lower.tight (at the bound all transcripts
+can differ), both by enumeration; thm:lower.layers, with too many permutations to enumerate; app:capacity.labels, the
+same bound for independent labels. The capacity formulas eq:capacity and eq:upper are functions of this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mooring.theory.instances import all_permutations, all_tables, random_permut
 
 
 def required_bits(n: int) -> float:
-    """``log2(n!)``, the right-hand side of the capacity bound.
+    """Return ``log2(n!)``, the right-hand side of the capacity bound.
 
     Paper: eq:capacity.
 
@@ -31,12 +31,12 @@ def required_bits(n: int) -> float:
 
 
 def required_whole_bits(n: int) -> int:
-    """``ceil(log2(n!))``, in exact integer arithmetic."""
+    """Return ``ceil(log2(n!))``, in exact integer arithmetic."""
     return (math.factorial(n) - 1).bit_length()
 
 
 def required_width(n: int, states: int, bits: int) -> int:
-    """The least width ``d`` with ``L_eff d b >= log2(n!)``.
+    """Return the least width ``d`` with ``L_eff d b >= log2(n!)``.
 
     Paper: thm:lower.
 
@@ -58,9 +58,9 @@ def required_width(n: int, states: int, bits: int) -> int:
 
 
 def construction_width(n: int, slots: int, bits: int, alphabet: int | None = None) -> int:
-    """``ceil(n/M) ceil(log2 C / b) + ceil(log2 M / b)``, the width per slot of the addressable construction.
+    """Return ``ceil(n/M) ceil(log2 C / b) + ceil(log2 M / b)``, the slot width of the addressable construction.
 
-    This is eq:upper with its ``O(1)`` equal to 0; C is the number of labels, n unless ``alphabet`` says otherwise.
+    This is eq:upper with its ``O(1)`` equal to 0. C is ``alphabet``, the number of labels; n if None.
 
     Paper: eq:upper, app:capacity.
 
@@ -72,12 +72,12 @@ def construction_width(n: int, slots: int, bits: int, alphabet: int | None = Non
 
 
 def label_digits(count: int, bits: int) -> int:
-    """``ceil(log2(count) / b)``: coordinates of ``b`` bits that tell ``count`` labels apart."""
+    """Return ``ceil(log2(count) / b)``, the number of ``b``-bit coordinates that distinguish ``count`` labels."""
     return -(-(count - 1).bit_length() // bits)
 
 
 def colliding_pair(transcripts: Tensor) -> tuple[int, int] | None:
-    """The first two rows that are equal, or None where all are distinct."""
+    """Return the indices of the first two equal rows, or None if all rows differ."""
     unique, inverse = torch.unique(transcripts, dim=0, return_inverse=True)
     if len(unique) == len(transcripts):
         return None
@@ -100,30 +100,30 @@ class Budget:
         return self.states * self.width * self.bits
 
     def digits(self, numbers: Tensor) -> Tensor:
-        """The numbers modulo the capacity, as coordinates of ``bits`` bits each."""
+        """Return the numbers modulo the capacity, as coordinates of ``bits`` bits each."""
         shifts = torch.arange(self.states * self.width) * self.bits
-        kept = numbers.unsqueeze(1) >> shifts.clamp(max=62)
-        return torch.where(shifts < 62, kept & ((1 << self.bits) - 1), 0)
+        shifted = numbers.unsqueeze(1) >> shifts.clamp(max=62)
+        return torch.where(shifts < 62, shifted & ((1 << self.bits) - 1), 0)
 
 
 Encoder = Callable[[Tensor, Budget, torch.Generator], Tensor]
 
 
 def rank_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """The lexicographic rank modulo the capacity: no encoder has more distinct transcripts."""
+    """Encode the lexicographic rank modulo the capacity; no encoder has more distinct transcripts."""
     del generator
     return budget.digits(rank(permutations))
 
 
 def hashed_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """An arbitrary function: every permutation gets an independent random transcript."""
+    """Draw an independent random transcript for every permutation, which gives an arbitrary function."""
     del permutations
     count = math.factorial(budget.n)
     return torch.randint(1 << budget.bits, (count, budget.states * budget.width), generator=generator)
 
 
 def network_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """A mean-pooled two-layer network of the sources, its state rounded to the budget's coordinates."""
+    """Encode with a mean-pooled two-layer network of the sources, its state rounded to the budget's coordinates."""
     n, hidden = budget.n, 17
     embedding = torch.randn(n, n, hidden, generator=generator, dtype=torch.float64)
     pooled = embedding[torch.arange(n), permutations].tanh().mean(dim=1)
@@ -149,14 +149,16 @@ def at_bound(n: int, states: int, bits: int) -> Budget:
 
 @dataclass(frozen=True)
 class Transcripts:
-    """Encoders together with the rule that gives them their budget."""
+    """Encoders, and the rule that sets their budget."""
 
     encoders: Sequence[Encoder]
     budget: BudgetRule
 
 
 def check_collision(subject: Transcripts, instances: int, generator: torch.Generator) -> Evidence:
-    """Below the bound, every encoder gives two permutations one transcript. ``instances`` is the largest n."""
+    """Check that below the bound every encoder maps two permutations to one transcript. ``instances`` is the largest
+    n.
+    """
     examined, shortest, note = 0, math.inf, ""
     for n in range(3, instances + 1):
         permutations = all_permutations(n)
@@ -178,7 +180,7 @@ def check_collision(subject: Transcripts, instances: int, generator: torch.Gener
 
 
 def check_injective(budget_for: BudgetRule, instances: int, generator: torch.Generator) -> Evidence:
-    """At the bound, the rank gives every permutation its own transcript. ``instances`` is the largest n."""
+    """Check that at the bound the rank gives each permutation a separate transcript. ``instances`` is the largest n."""
     examined, spare = 0, math.inf
     for n in range(3, instances + 1):
         permutations = all_permutations(n)
@@ -197,7 +199,7 @@ def check_injective(budget_for: BudgetRule, instances: int, generator: torch.Gen
 
 
 def layered_transcript(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
-    """Several global layers: sources see the state of the layer before, and the transcript is every layer's state."""
+    """Encode with several global layers: sources see the previous layer's state; the transcript is all states."""
     n, hidden, levels = budget.n, 9, 1 << budget.bits
     nodes = torch.randn(n, n, hidden, generator=generator, dtype=torch.float64)[torch.arange(n), permutations]
     state = torch.zeros(len(permutations), budget.width, dtype=torch.float64)
@@ -206,27 +208,29 @@ def layered_transcript(permutations: Tensor, budget: Budget, generator: torch.Ge
         back = torch.randn(budget.width, hidden, generator=generator, dtype=torch.float64)
         out = torch.randn(hidden, budget.width, generator=generator, dtype=torch.float64)
         nodes = (nodes + (state @ back).unsqueeze(1)).tanh()
-        # Scaled to the spread of the sum, so that all levels are used.
+        # Scaled to the standard deviation of the sum, so that all levels are used.
         written = (nodes.sum(dim=1) @ out / n**0.5).sigmoid()
         states.append((written * levels).floor().clamp(max=levels - 1).long())
         state = states[-1].double() / levels - 0.5
     return torch.cat(states, dim=1)
 
 
-# Too many permutations to enumerate, and few enough that a rank fits into 64 bits. So many states, and bits of each.
+# (n, states, bits): too many permutations to enumerate, few enough that a rank fits into 64 bits.
 SAMPLED = tuple((n, states, bits) for n in (9, 12, 20) for states, bits in ((1, 1), (2, 1), (3, 2)))
-# What a pair can be found in by drawing: of 2^14 transcripts of 22 bits, 32 pairs agree on average if they are uniform.
+# Budgets in which random draws find a pair: of 2^14 uniform transcripts of 22 bits, 32 pairs agree on average.
 SEARCHED_BITS, DRAWN = 22, 1 << 14
 
 
 def within_search(n: int, states: int, bits: int) -> Budget:
-    """The largest budget below the bound in which a shared transcript can be found by drawing."""
+    """Return the largest budget below the bound in which random draws find a shared transcript."""
     most = min(SEARCHED_BITS, required_whole_bits(n) - 1)
     return Budget(n, states, most // (states * bits), bits)
 
 
 def check_sampled(subject: Transcripts, instances: int, generator: torch.Generator) -> Evidence:
-    """Two of many drawn permutations share a transcript, whoever encodes them. ``instances`` encoders of each kind."""
+    """Check that two of many drawn permutations share a transcript. ``instances`` is the number of encoders of each
+    kind.
+    """
     examined, fewest, note = 0, math.inf, ""
     for n, states, bits in SAMPLED:
         budget = subject.budget(n, states, bits)
@@ -248,15 +252,15 @@ LABELLED = tuple((n, alphabet) for n in (2, 3, 4, 5) for alphabet in (2, 3, 5, 8
 
 
 def label_budget(n: int, alphabet: int, *, short: int) -> int:
-    """``ceil(n log2 C)`` bits, in exact integer arithmetic, less ``short``."""
+    """Return ``ceil(n log2 C) - short`` bits, in exact integer arithmetic."""
     return (alphabet**n - 1).bit_length() - short
 
 
 def check_labels(short: int, instances: int, generator: torch.Generator) -> Evidence:
-    """With ``short`` bits less than ``ceil(n log2 C)``, two tables of independent labels share a transcript.
+    """Check that with ``short`` bits less than ``ceil(n log2 C)``, two tables of independent labels share a transcript.
 
-    The number of a table modulo the capacity has as many transcripts as any encoder; ``instances`` random encoders are
-    tried beside it.
+    The number of a table modulo the capacity has as many transcripts as any encoder. ``instances`` random encoders are
+    checked too.
     """
     examined, least, note = 0, math.inf, ""
     for n, alphabet in LABELLED:

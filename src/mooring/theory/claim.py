@@ -1,4 +1,4 @@
-"""One claim of the paper as something that can be run: a check, and controls on which the same check must fail."""
+"""A claim of the paper in executable form: a check, and controls on which the same check must fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Series:
-    """Lines over one shared axis: the form every figure of the project is drawn from.
+    """Lines over one shared axis, the form of every figure of the project.
 
     Args:
         title: heading of the figure.
@@ -43,35 +43,35 @@ class Series:
             if len(y) != len(self.x):
                 raise ValueError(
                     f"Series {self.title!r}: line {label!r} has {len(y)} values but x has {len(self.x)}. "
-                    "Give one value per position, None for a gap."
+                    "Pass one value per position, None for a gap."
                 )
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready fields; values that are not finite become gaps."""
+        """Return JSON-serialisable fields; non-finite values become gaps (None)."""
         return {
             "title": self.title,
             "x": [float(value) for value in self.x],
-            "lines": [{"label": label, "y": [_finite(value) for value in y]} for label, y in self.lines],
+            "lines": [{"label": label, "y": [_finite_or_none(value) for value in y]} for label, y in self.lines],
             "xlabel": self.xlabel,
             "ylabel": self.ylabel,
             "log": self.log,
         }
 
 
-def _finite(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one run of a check measured.
+    """The measurement of one run of a check.
 
     Args:
         passed: whether the claim held on every instance.
-        margin: the measured distance to the bound; the claim's ``margin_means`` says what it means.
-        instances: how many instances were examined.
-        note: one line: the worst case, or the pair that was found.
-        series: curves worth drawing.
+        margin: the measured distance to the bound, in the sense of the claim's ``margin_means``.
+        instances: number of examined instances.
+        note: one line with the worst case or the colliding pair.
+        series: curves to draw.
     """
 
     passed: bool
@@ -83,23 +83,23 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim(Generic[S]):
-    """A labelled statement, its check, and what the check is run on.
+    """A labelled statement of the paper, its check, a subject that must pass and controls that must fail.
 
     ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
     removed or a wrong implementation). It is the same function both times, which exposes a check that cannot fail.
-    A check of several conditions has one control per condition, which meets all the other conditions.
+    A check of several conditions has one control per condition; each control satisfies all other conditions.
 
     Args:
-        label: the paper's label, with a dotted part where one statement needs several checks.
+        label: the paper's label, with a dotted suffix if one statement needs several checks.
         statement: the claim in one line.
-        check: ``(subject, instances, generator) -> Evidence``; everything random comes from the generator.
-        subject: what the claim is about.
-        control: what the check must reject.
-        control_means: what is wrong with the control.
-        margin_means: what the margin measures.
+        check: ``(subject, instances, generator) -> Evidence``; all randomness comes from the generator.
+        subject: an object that satisfies the premises.
+        control: an object that the check must reject.
+        control_means: the fault of the control.
+        margin_means: the quantity that the margin measures.
         instances: the number of random instances, or the size of the enumeration.
-        more_controls: further things the check must reject, by what is wrong with each.
-        least: the fewest instances with which the check examines anything and the controls are told.
+        more_controls: further objects that the check must reject, keyed by their fault.
+        least: minimum number of instances for the check to be meaningful.
     """
 
     label: str
@@ -115,20 +115,19 @@ class Claim(Generic[S]):
 
     @property
     def controls(self) -> dict[str, S]:
-        """Everything the check must reject, by what is wrong with it."""
+        """All objects that the check must reject, keyed by their fault."""
         return {self.control_means: self.control, **self.more_controls}
 
     def run(self, seed: int = 0, instances: int | None = None) -> ClaimResult:
         """Check the subject, then every control, each from the same fresh generator."""
-        asked = self.instances if instances is None else instances
-        if asked < self.least:
+        count = self.instances if instances is None else instances
+        if count < self.least:
             raise ValueError(
-                f"{self.label}: instances={asked}, but fewer than {self.least} prove nothing. Pass instances >= "
-                f"{self.least}."
+                f"{self.label}: instances must be at least {self.least}, got {count}. Pass more instances."
             )
         start = time.perf_counter()
-        evidence = self.check(self.subject, asked, self.generator(seed))
-        refuted = [self.check(control, asked, self.generator(seed)) for control in self.controls.values()]
+        evidence = self.check(self.subject, count, self.generator(seed))
+        refuted = [self.check(control, count, self.generator(seed)) for control in self.controls.values()]
         return ClaimResult(
             label=self.label,
             statement=self.statement,
@@ -146,13 +145,13 @@ class Claim(Generic[S]):
         )
 
     def generator(self, seed: int) -> torch.Generator:
-        """A generator that is a pure function of the seed and the label, so claims may run alone or in any order."""
+        """Return a generator seeded by ``seed`` and the label alone, so that claims may run in any order."""
         return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{self.label}".encode()))
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """The outcome of one claim: what was measured on the subject, and whether every control was rejected."""
+    """The outcome of one claim: the measurement on the subject, and whether every control was rejected."""
 
     label: str
     statement: str
@@ -174,7 +173,7 @@ class ClaimResult:
         return self.passed and self.control_failed
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready fields; a margin that is not finite becomes null."""
+        """Return JSON-serialisable fields; a non-finite margin becomes None."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "series"}
         for name in ("margin", "control_margin"):
             if not math.isfinite(record[name]):

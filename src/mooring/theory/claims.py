@@ -1,11 +1,12 @@
-"""Every claim that is checked, in the paper's order: what it states, what its check runs on, and what must fail it.
+"""All checked claims: statement, subject and controls of each.
 
-The checks themselves are in the files beside this one.
+The checks are functions of the other modules of this package.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from mooring.ops import log_odds
 from mooring.theory import (
@@ -22,7 +23,7 @@ from mooring.theory import (
 )
 from mooring.theory.claim import Claim
 
-# In the paper's order, except that the two on whole modules come after the two halves that they need.
+# In the paper's order, except that the two claims on whole modules come after the parts that they need.
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         label="thm:lower",
@@ -81,7 +82,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="M addressed slots of the width of eq:upper, hand-set on ops.write and ops.read, solve Two-Radius.",
         check=construction.check_construction,
         subject=construction.AddressedTable,
-        control=lambda n, slots, bits: construction.AddressedTable(n, slots, bits, code=construction.same_code),
+        control=partial(construction.AddressedTable, code=construction.same_code),
         control_means="premise removed: every group has the same address, as in a homogeneous virtual node",
         margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
         instances=12,
@@ -95,20 +96,14 @@ CLAIMS: tuple[Claim, ...] = (
         label="app:capacity.alphabet",
         statement="The same slots hold independent labels of C kinds in ceil(n/M) ceil(log2 C / b) coordinates.",
         check=construction.check_alphabet,
-        subject=lambda n, slots, bits, alphabet: construction.AddressedTable(n, slots, bits, alphabet=alphabet),
-        control=lambda n, slots, bits, alphabet: construction.AddressedTable(
-            n, slots, bits, construction.same_code, alphabet
-        ),
+        subject=construction.AddressedTable,
+        control=partial(construction.AddressedTable, code=construction.same_code),
         control_means="premise removed: every group has the same address",
         margin_means="0.5 minus the furthest any stored coordinate was from its b-bit integer before rounding",
         instances=12,
         more_controls={
-            "coordinates above 2^b": lambda n, slots, bits, alphabet: construction.OverflowingTable(
-                n, slots, bits, alphabet=alphabet
-            ),
-            "a memory that depends on source order": lambda n, slots, bits, alphabet: construction.OrderedTable(
-                n, slots, bits, alphabet=alphabet
-            ),
+            "coordinates above 2^b": construction.OverflowingTable,
+            "a memory that depends on source order": construction.OrderedTable,
             "a table for half as many kinds": lambda n, slots, bits, alphabet: construction.AddressedTable(
                 n, slots, bits, alphabet=alphabet // 2
             ),
@@ -280,7 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Hand-set anchored slots solve every counted Two-Radius instance exactly, without training.",
         check=counted.check_slots,
         subject=counted.CountedTable,
-        control=lambda n, slots: counted.CountedTable(n, slots, keep_mass=False),
+        control=partial(counted.CountedTable, keep_mass=False),
         control_means="premise removed: the same slots without their anchors",
         margin_means="0.5 minus the furthest any decoded count was from its integer",
         instances=60,
@@ -289,8 +284,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="thm:upper.module",
         statement="A SlotVirtualNode with the construction's weights, no training, solves permutation Two-Radius.",
         check=handset.check_labels,
-        subject=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False),
-        control=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False, addressed=False),
+        subject=partial(handset.HandSetMemory, anchored=False),
+        control=partial(handset.HandSetMemory, anchored=False, addressed=False),
         control_means="premise removed: all slots share one address, so every target reads the same mean",
         margin_means="0.5 minus the furthest any recovered digit was from its integer",
         instances=32,
@@ -299,8 +294,8 @@ CLAIMS: tuple[Claim, ...] = (
         label="cor:countedwl.module",
         statement="An anchored SlotVirtualNode with the proof's weights, no training, solves counted Two-Radius.",
         check=handset.check_counts,
-        subject=lambda partition, block: handset.HandSetMemory(partition, block, anchored=True),
-        control=lambda partition, block: handset.HandSetMemory(partition, block, anchored=False),
+        subject=partial(handset.HandSetMemory, anchored=True),
+        control=partial(handset.HandSetMemory, anchored=False),
         control_means="premise removed: the Cross-Attn virtual node, the same weights without anchors",
         margin_means="0.5 minus the furthest any recovered count was from its integer",
         instances=64,

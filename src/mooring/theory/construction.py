@@ -1,6 +1,6 @@
-"""thm:upper: an addressable table of M slots, as hand-set queries, keys and values of the real write and read.
+"""The construction of thm:upper: an addressable table of M slots, with hand-set inputs of the real write and read.
 
-The public partition of identifiers into groups and the sign codes that address the groups serve cor:countedwl too.
+cor:countedwl uses the same public partition of identifiers into groups and the same sign codes as addresses.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from mooring.theory.capacity import construction_width, label_digits, required_b
 from mooring.theory.claim import Evidence
 from mooring.theory.instances import (
     Instances,
-    every_permutation,
-    every_table,
-    sampled_permutations,
-    sampled_tables,
+    all_permutations,
+    all_tables,
+    both_sides,
+    random_permutations,
+    random_tables,
 )
 
-# Half the smallest gap between a matching and a mismatched logit: exp(-2000) is exactly 0 in float64, so a softmax
-# over such logits is a hard selection and the proofs' disjoint blocks stay disjoint to the last bit.
+# Half the smallest gap between a matching and a mismatched logit. exp(-2000) is exactly 0 in float64, so a softmax over
+# such logits is a hard selection, and the disjoint blocks of the proofs are exactly disjoint.
 SHARPNESS = 1000.0
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Balanced groups ``I_1..I_M`` of ``range(n)``: identifier i is number ``r(i)`` of group ``g(i)``.
+    """Balanced groups ``I_1..I_M`` of ``range(n)``: identifier i has position ``r(i)`` in group ``g(i)``.
 
     Paper: the construction of thm:upper.
 
@@ -47,7 +48,7 @@ class Partition:
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= self.n:
             raise ValueError(
-                f"Partition: slots={self.slots} for n={self.n} identifiers, but groups may not be empty. "
+                f"Partition: slots={self.slots} for n={self.n} identifiers, but no group may be empty. "
                 "Use between 1 and n slots."
             )
 
@@ -59,7 +60,7 @@ class Partition:
 
     @property
     def capacity(self) -> int:
-        """``ceil(n / M)``, the blocks of one slot."""
+        """``ceil(n / M)``, the number of blocks of one slot."""
         return -(-self.n // self.slots)
 
     @property
@@ -68,22 +69,22 @@ class Partition:
 
 
 def sign_code(number: Int64[Tensor, " count"], total: int) -> Float64[Tensor, "count dim"]:
-    """The binary digits of each number as +-1, in ``max(1, ceil(log2 total))`` dimensions.
+    """Return the binary digits of each number as +-1, in ``max(1, ceil(log2 total))`` dimensions.
 
-    Two different codes disagree somewhere, so their product is at most ``dim - 2``.
+    Two different codes differ in at least one digit, so their product is at most ``dim - 2``.
     """
     dim = max(1, (total - 1).bit_length())
     return ((number.unsqueeze(1) >> torch.arange(dim)) & 1).double() * 2 - 1
 
 
 def slot_query(code: Float64[Tensor, "slots dim"]) -> Float64[Tensor, "slots 1 extended"]:
-    """Queries whose score is 0 on the key of their own code and at most ``-2 SHARPNESS`` on any other."""
+    """Return queries whose score is 0 on the key of their code and at most ``-2 SHARPNESS`` on any other key."""
     offset = -code.square().sum(dim=1, keepdim=True)
     return (SHARPNESS * torch.cat([code, offset], dim=1)).unsqueeze(1)
 
 
 def node_key(code: Float64[Tensor, "nodes dim"]) -> Float64[Tensor, "nodes 1 extended"]:
-    """Keys for :func:`slot_query`. A read uses them as queries and the slots' as keys, with the same scores."""
+    """Return keys for :func:`slot_query`. A read swaps the two roles, with the same scores."""
     return torch.cat([code, torch.ones(len(code), 1, dtype=code.dtype)], dim=1).unsqueeze(1)
 
 
@@ -91,17 +92,17 @@ AddressCode = Callable[[Int64[Tensor, " count"], int], Float64[Tensor, "count di
 
 
 def same_code(number: Int64[Tensor, " count"], total: int) -> Float64[Tensor, "count dim"]:
-    """One address for everything: what a homogeneous virtual node offers."""
+    """Return one address for all groups, as in a homogeneous virtual node."""
     return torch.ones_like(sign_code(number, total))
 
 
 @dataclass(frozen=True)
 class AddressedTable:
-    """Maps source (identifier, label) pairs to slots of b-bit integers, and those to every target's label.
+    """Table that maps source (identifier, label) pairs to slots of b-bit integers, and slots to target labels.
 
-    Slot m holds its own number, then one block of label digits for each identifier of its group. The write is a
-    softmax over nodes, so a slot's content is the mean over its group; multiplying by the group's size, which is
-    public, gives the sum.
+    Slot m contains its number m, then one block of label digits per identifier of its group. The write is a softmax
+    over nodes, so a slot's content is the mean over its group. Multiplying by the group's size, which is public, gives
+    the sum.
 
     Paper: thm:upper, eq:upper.
 
@@ -109,15 +110,15 @@ class AddressedTable:
         n: identifiers and labels.
         slots: groups M.
         bits: bits b of a coordinate.
+        alphabet: number of labels C; n if None.
         code: the address of each group.
-        alphabet: number of labels C, where it is not n.
     """
 
     n: int
     slots: int
     bits: int
-    code: AddressCode = sign_code
     alphabet: int | None = None
+    code: AddressCode = sign_code
 
     @property
     def partition(self) -> Partition:
@@ -136,11 +137,11 @@ class AddressedTable:
     def write(
         self, source: Instances, members: Int64[Tensor, " slots"] | None = None
     ) -> Float64[Tensor, "graphs slots width"]:
-        """The memory before rounding; every coordinate is within rounding error of an integer below ``2^b``.
+        """Return the memory before rounding; each coordinate is an integer below ``2^b`` up to rounding error.
 
         Args:
-            source: the nodes that write, each identifier at most once per graph.
-            members: how many identifiers of each group write; all of them if None.
+            source: the nodes that write; each identifier occurs at most once per graph.
+            members: number of identifiers of each group that write; all if None.
         """
         partition, digits = self.partition, self.digits
         nodes = torch.arange(len(source.identifier))
@@ -158,7 +159,7 @@ class AddressedTable:
         return torch.cat([address.expand(source.num_graphs, -1, -1), payload], dim=2)
 
     def read(self, memory: Int64[Tensor, "graphs slots width"], target: Instances) -> Int64[Tensor, " nodes"]:
-        """The label every target recovers from the memory of its graph and its own identifier."""
+        """Return the label that each target recovers from the memory of its graph and its identifier."""
         partition, digits = self.partition, self.digits
         address, payload = memory.tensor_split([label_digits(self.slots, self.bits)], dim=2)
         slot = self._number(address).flatten()
@@ -181,7 +182,7 @@ class AddressedTable:
 
 
 class OverflowingTable(AddressedTable):
-    """Serves every target, but adds ``2^b`` to every payload."""
+    """Wrong table that answers correctly, but adds ``2^b`` to every payload."""
 
     def write(
         self, source: Instances, members: Int64[Tensor, " slots"] | None = None
@@ -195,17 +196,17 @@ class OverflowingTable(AddressedTable):
 
 
 class OrderedTable(AddressedTable):
-    """Serves every target, but the slot that comes first depends on the source that comes first."""
+    """Wrong table that answers correctly, but whose slot order depends on the first source."""
 
     def write(
         self, source: Instances, members: Int64[Tensor, " slots"] | None = None
     ) -> Float64[Tensor, "graphs slots width"]:
-        # A slot holds its own number, so targets find it wherever it stands.
+        # A slot contains its number, so targets find it at any position.
         return super().write(source, members).roll(int(source.identifier[0]), dims=1)
 
 
 class PaddedTable(AddressedTable):
-    """Serves every target, but each slot has one coordinate more than eq:upper."""
+    """Wrong table that answers correctly, but whose slots have one coordinate more than eq:upper."""
 
     def write(
         self, source: Instances, members: Int64[Tensor, " slots"] | None = None
@@ -224,14 +225,15 @@ SAMPLED = ((30, 7, 1), (101, 10, 4), (256, 16, 8), (499, 499, 3), (1000, 32, 8),
 
 
 def check_construction(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every permutation of small sets, and ``instances`` random ones of each larger set, are recovered in full."""
+    """Check that all permutations of small sets, and ``instances`` random ones of larger sets, are recovered in
+    full.
+    """
     examined, worst, distinct, overhead = 0, 0.0, 0, 0.0
     for n, slots, bits in (*ENUMERATED, *SAMPLED):
         table = build(n, slots, bits)
         enumerated = (n, slots, bits) in ENUMERATED
-        source, target = (
-            every_permutation(n, generator) if enumerated else sampled_permutations(n, instances, generator)
-        )
+        labels = all_permutations(n) if enumerated else random_permutations(instances, n, generator)
+        source, target = both_sides(labels, generator)
         served = _serve(table, source, target, generator, width=construction_width(n, slots, bits), distinct=enumerated)
         worst = max(worst, served.furthest)
         examined += source.num_graphs
@@ -243,25 +245,23 @@ def check_construction(build: Build, instances: int, generator: torch.Generator)
     return Evidence(True, 0.5 - worst, examined, note)
 
 
-BuildAlphabet = Callable[[int, int, int, int], AddressedTable]
-
-# (n, M, b, C): every table of the first, random ones of the second.
+# (n, M, b, C): every table of the first list, random tables of the second.
 ALL_TABLES = tuple(
     (n, slots, bits, c) for n, c in ((2, 5), (3, 7), (4, 3)) for slots in range(1, n + 1) for bits in (1, 3)
 )
 SOME_TABLES = ((30, 7, 1, 2), (101, 10, 4, 5000), (256, 16, 8, 3), (500, 125, 2, 97))
 
 
-def check_alphabet(build: BuildAlphabet, instances: int, generator: torch.Generator) -> Evidence:
-    """Labels drawn independently from an alphabet of C are recovered in full, at the width of the formula."""
+def check_alphabet(build: Callable[..., AddressedTable], instances: int, generator: torch.Generator) -> Evidence:
+    """Check that labels drawn independently from C kinds are recovered in full, at the width of the formula."""
     examined, worst, overhead = 0, 0.0, 0.0
     for n, slots, bits, alphabet in (*ALL_TABLES, *SOME_TABLES):
         enumerated = (n, slots, bits, alphabet) in ALL_TABLES
-        source, target = (
-            every_table(n, alphabet, generator) if enumerated else sampled_tables(n, alphabet, instances, generator)
-        )
+        labels = all_tables(n, alphabet) if enumerated else random_tables(instances, n, alphabet, generator)
+        source, target = both_sides(labels, generator)
         width = construction_width(n, slots, bits, alphabet)
-        served = _serve(build(n, slots, bits, alphabet), source, target, generator, width=width, distinct=enumerated)
+        table = build(n, slots, bits, alphabet)
+        served = _serve(table, source, target, generator, width=width, distinct=enumerated)
         worst = max(worst, served.furthest)
         examined += source.num_graphs
         if served.fault:
@@ -273,7 +273,7 @@ def check_alphabet(build: BuildAlphabet, instances: int, generator: torch.Genera
 
 @dataclass(frozen=True)
 class _Served:
-    """How a table served its targets: the furthest a coordinate was from an integer, and what went wrong."""
+    """Result of :func:`_serve`: the largest distance of a coordinate from an integer, and the first fault."""
 
     furthest: float
     fault: str
@@ -288,14 +288,14 @@ def _serve(
     width: int,
     distinct: bool,
 ) -> _Served:
-    """Write, round, read: the width of the formula, ``b`` bits, any order of sources, and every label.
+    """Write, round and read; check the width, ``b`` bits, independence of source order, and every label.
 
     Args:
         table: the construction.
-        source, target: nodes of a batch of graphs.
-        generator: gives the other order.
-        width: coordinates per slot that there must be.
-        distinct: whether all graphs differ, so that all memories must.
+        source, target: the nodes that write and read.
+        generator: source of the second order.
+        width: required coordinates per slot.
+        distinct: whether all graphs differ, which requires distinct memories.
     """
     memory = table.write(source)
     rounded = memory.round()

@@ -1,7 +1,7 @@
-"""sec:background.cost: a write and a read take ``O(n M d)`` operations, counted; dense attention takes ``O(n^2 d)``.
+"""Counted operations of sec:background.cost: ``O(n M d)`` for a write and a read, ``O(n^2 d)`` for dense attention.
 
-sec:discussion.cost: a whole layer, messages along edges and a SlotVirtualNode with FiLM, takes
-``O(|E| d + n d^2 + n M d)``, with ``M = sqrt(n)`` too.
+sec:discussion.cost: a whole layer, i.e. messages along edges and a SlotVirtualNode with FiLM, takes
+``O(|E| d + n d^2 + n M d)``, also with ``M = sqrt(n)``.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ Layer = Callable[[Tensor, Tensor], Tensor]
 
 
 def slot_layer(nodes: Tensor, slots: Tensor) -> Tensor:
-    """Write to the slots and read from them, with the library's own operators."""
+    """Write to the slots and read from them, using the library's ops."""
     state = write(slots.unsqueeze(1), nodes.unsqueeze(1), nodes.unsqueeze(1))
     return read(nodes.unsqueeze(1), slots.unsqueeze(1), state.content)[:, 0]
 
 
 def dense_layer(nodes: Tensor, slots: Tensor) -> Tensor:
-    """Self-attention between all nodes; the slots are not used."""
+    """Apply self-attention between all nodes; the slots are unused."""
     del slots
     return (nodes @ nodes.T).softmax(dim=1) @ nodes
 
 
 def count(layer: Layer, n: int, slots: int, dim: int) -> OperationCounter:
-    """The operations of one call. They depend on sizes only, so the features may be zero."""
+    """Count the operations of one call. The count depends on sizes only, so the features are zero."""
     with OperationCounter() as counter:
         layer(torch.zeros(n, dim), torch.zeros(slots, dim))
     return counter
 
 
 def exponent(sizes: Sequence[int], counts: Sequence[int]) -> float:
-    """The slope of log count over log size, by least squares."""
+    """Return the slope of log count over log size, by least squares."""
     x = torch.tensor([math.log(size) for size in sizes], dtype=torch.float64)
     y = torch.tensor([math.log(count) for count in counts], dtype=torch.float64)
     return float(((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum())
 
 
 def check_cost(layer: Layer, instances: int, generator: torch.Generator) -> Evidence:
-    """Multiply-adds grow with exponent 1 in n, M and d, pairs in n and M. ``instances`` is the number of doublings."""
+    """Check that multiply-adds have exponent 1 in n, M and d, and pairs in n and M. ``instances`` counts doublings."""
     del generator
     base = {"n": 96, "slots": 8, "dim": 16}
     worst, examined, slopes = 0.0, 0, []
@@ -60,7 +60,7 @@ def check_cost(layer: Layer, instances: int, generator: torch.Generator) -> Evid
         work = exponent(sizes, [counter.multiply_adds for counter in counters])
         pairs = exponent(sizes, [counter.pairs for counter in counters])
         slopes.append(f"{axis}: {work:.3f}, pairs {pairs:.3f}")
-        # One pair costs one exponential whatever the width, so pairs have exponent 0 in d.
+        # One pair costs one exponential at any width, so pairs have exponent 0 in d.
         worst = max(worst, abs(work - 1), abs(pairs - (axis != "dim")))
     return Evidence(worst < 0.01, worst, examined, "exponents " + "; ".join(slopes), (_growth_series(),))
 
@@ -81,7 +81,7 @@ def _growth_series() -> Series:
 
 
 Global = Callable[[int, int], nn.Module]
-"""Maps width and slots to a module of node features."""
+"""Maps width and number of slots to a module of node features."""
 
 
 def paper_slots(channels: int, slots: int) -> nn.Module:
@@ -90,7 +90,7 @@ def paper_slots(channels: int, slots: int) -> nn.Module:
 
 
 class DenseAttention(nn.Module):
-    """Self-attention between all nodes, with its projections."""
+    """Self-attention between all nodes, with projections."""
 
     def __init__(self, dim: int, slots: int) -> None:
         super().__init__()
@@ -103,8 +103,8 @@ class DenseAttention(nn.Module):
 
 
 def count_layer(module: Global, n: int, degree: int, slots: int, dim: int) -> int:
-    """Operations of messages along edges and a global module on a graph of constant degree."""
-    # Every node hears of the next ones; where the edges lead does not change what they cost.
+    """Count the operations of messages along edges and a global module on a graph of constant degree."""
+    # Every node sends to the next ones; the cost does not depend on the ends of the edges.
     sender = torch.arange(n).repeat_interleave(degree)
     edge_index = torch.stack([sender, (sender + 1 + torch.arange(degree).repeat(n)) % n])
     local, memory, x = GINConv(nn.Linear(dim, dim)).eval(), module(dim, slots).eval(), torch.zeros(n, dim)
@@ -114,16 +114,19 @@ def count_layer(module: Global, n: int, degree: int, slots: int, dim: int) -> in
 
 
 def square_root(n: int) -> int:
-    """``ceil(sqrt(n))``."""
+    """Return ``ceil(sqrt(n))``."""
     return math.isqrt(n - 1) + 1
 
 
-# Operations per unit of |E| d + n d^2 + n M d over all sizes, most over fewest.
+# Largest allowed ratio, over all sizes, of operations per unit of |E| d + n d^2 + n M d.
 SPREAD = 5.0
 
 
 def check_layer_cost(module: Global, instances: int, generator: torch.Generator) -> Evidence:
-    """Operations over ``|E| d + n d^2 + n M d`` stay within a factor. ``instances`` is the number of fourfold steps."""
+    """Check that operations are proportional to ``|E| d + n d^2 + n M d`` within a factor of ``SPREAD``.
+
+    ``instances`` is the number of fourfold steps in n.
+    """
     del generator
     ratios: dict[str, float] = {}
     for n in (128 * 4**step for step in range(instances)):

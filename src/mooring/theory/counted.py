@@ -1,4 +1,4 @@
-"""cor:countedwl, Two-Radius with counts: 1-WL solves it, no normalised read can, and hand-set anchored slots do."""
+"""Two-Radius with counts, cor:countedwl: 1-WL solves it, no normalised read can, hand-set anchored slots do."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class CountedTable:
 
     Scores are 0 inside a slot's group, and weights are exactly 0 outside it. The anchor has logit 0 and value 1 in
     coordinate 0, which no node uses. So coordinate 0 is ``1 / (1 + |X_m|)`` and colour c is ``count_c / (1 + |X_m|)``.
-    After the read, a target divides the second by the first, which gives the count of every label with its identifier.
+    After the read, a target divides each colour by coordinate 0, which gives the count of each label.
 
     Paper: cor:countedwl, part 3.
 
     Args:
         n: identifiers and labels.
         slots: groups M.
-        keep_mass: whether the anchor is inside the softmax; without it slots hold proportions.
+        keep_mass: whether the anchor is inside the softmax; otherwise slots contain proportions.
     """
 
     n: int
@@ -44,13 +44,13 @@ class CountedTable:
         return Partition(self.n, self.slots)
 
     def write(self, source: Instances, *, as_weight: bool) -> Float64[Tensor, "graphs slots dim"]:
-        """The memory of each graph; copies are nodes of their own, or one node with a log weight."""
+        """Return the memory of each graph; copies are separate nodes, or one node with a log weight."""
         nodes = source if as_weight else source.copied()
         state = self.state(nodes, nodes.count.double().log() if as_weight else None)
         return with_unit_anchor(state) if self.keep_mass else state.content[:, :, 0]
 
     def state(self, nodes: Instances, log_weight: Float64[Tensor, " nodes"] | None = None) -> SlotState:
-        """The slots' state before any anchor."""
+        """Return the state of the slots before any anchor."""
         color = self.partition.position(nodes.identifier) * self.n + nodes.label
         value = torch.nn.functional.one_hot(color + 1, self.partition.capacity * self.n + 1).double()
         return write(
@@ -63,7 +63,7 @@ class CountedTable:
         )
 
     def counts(self, memory: Float64[Tensor, "graphs slots dim"], target: Instances) -> Float64[Tensor, "nodes n"]:
-        """How often each label occurs with each target's identifier, before rounding."""
+        """Count each label with each target's identifier, before rounding."""
         context = read(
             node_key(sign_code(self.partition.group(target.identifier), self.slots)),
             slot_query(sign_code(torch.arange(self.slots), self.slots)),
@@ -76,7 +76,7 @@ class CountedTable:
 
 
 def answer(counts: Float64[Tensor, "nodes n"]) -> Answer:
-    """Label and multiplicity from the counts of a target's identifier."""
+    """Return label and multiplicity from the counts of a target's identifier."""
     most = counts.max(dim=1)
     return most.indices, most.values.round().long()
 
@@ -90,7 +90,9 @@ MAX_COUNT, SCALES = 4, 3
 
 
 def check_slots(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every counted instance of up to 4 identifiers, and random ones of the size of tab:counted, are solved."""
+    """Check that all counted instances of up to 4 identifiers, and random ones of the size of tab:counted, are
+    solved.
+    """
     examined, worst = 0, 0.0
     for n, slots in (*ENUMERATED, *PAPER_SIZES):
         table = build(n, slots)
@@ -115,17 +117,17 @@ Memory = Callable[[CountedTable, Instances], Float64[Tensor, "graphs slots dim"]
 
 
 def normalised_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
-    """The memory of a normalised write by the sources alone."""
+    """Return the memory of a normalised write by the sources alone."""
     return table.state(source.copied()).content[:, :, 0]
 
 
 def anchored_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
-    """The memory of an anchored write."""
+    """Return the memory of an anchored write."""
     return table.write(source, as_weight=False)
 
 
 def check_normalised(memory: Memory, instances: int, generator: torch.Generator) -> Evidence:
-    """The memory of (pi, c) equals that of (pi, rc), although every target's answer differs."""
+    """Check that (pi, c) and (pi, rc) have equal memories, although every target's answer differs."""
     worst = 0.0
     for factor in range(2, 6):
         source = sampled_counted(7, 4, instances, generator)
@@ -137,7 +139,7 @@ def check_normalised(memory: Memory, instances: int, generator: torch.Generator)
 
 
 def check_wl(rounds: int, instances: int, generator: torch.Generator) -> Evidence:
-    """After ``rounds`` refinements of all instances at once, a target's colour determines its answer."""
+    """Check that after ``rounds`` refinements of all instances at once, a target's colour determines its answer."""
     small = every_counted(3, 2, 2, generator)
     large = sampled_counted(5, 3, instances, generator)
     examined, conflicts = 0, 0

@@ -1,12 +1,12 @@
-"""Below the bound: the best average recovery that B bits allow, from above and from below (sec:discussion).
+"""Average recovery below the capacity bound: upper and lower bounds for B bits (sec:discussion).
 
-thm:lower asks for every permutation in full. Here a permutation of n labels is uniform, an encoder keeps B bits of it,
+thm:lower requires every permutation in full. Here a permutation of n labels is uniform, an encoder stores B bits of it,
 each target guesses, and recovery is the expected share of right guesses.
 
 Converse. A decoder has at most ``2^B`` answer words. A fixed word agrees with a random permutation in t given places
 with probability at most ``(n-t)!/n!``, so in t or more places with probability at most ``C(n,t) (n-t)!/n! = 1/t!``,
 and in one place on average. Over ``2^B`` words the best agreement is therefore at most
-``min(2^B, sum_t min(1, 2^B / t!))`` on average, which is n exactly when ``B >= log2 n!``: thm:lower is its end point.
+``min(2^B, sum_t min(1, 2^B / t!))`` on average, which is n exactly if ``B >= log2 n!``: thm:lower is its end point.
 
 Achievability. Draw the ``2^B`` words as independent random permutations: agreements are then independent numbers of
 fixed points, and their expected maximum is ``sum_t 1 - (1 - P(F >= t))^(2^B)``. Some codebook is at least as good.
@@ -14,7 +14,7 @@ fixed points, and their expected maximum is ``sum_t 1 - (1 - P(F >= t))^(2^B)``.
 Two claims compare these curves with optimal codebooks found by search (sec:discussion.distortion) and with slots
 that store a part of the table (sec:discussion.table).
 
-Not in the paper; rem:lower-scope and the first limitation of sec:discussion name the question.
+Not in the paper; rem:lower-scope and the first limitation of sec:discussion raise the question.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mooring.theory.instances import all_permutations, table_instances
 
 
 def recovery_ceiling(n: int, bits: float) -> float:
-    """The largest share of a random permutation that any encoder of ``bits`` bits and any decoder recover on average.
+    """Return an upper bound on the average share of a random permutation that any ``bits``-bit code recovers.
 
     Example:
         >>> recovery_ceiling(12, bits=0) == 1 / 12, recovery_ceiling(12, bits=29)
@@ -46,7 +46,7 @@ def recovery_ceiling(n: int, bits: float) -> float:
 
 
 def recovery_by_codebook(n: int, bits: float) -> float:
-    """The average share that a random codebook of ``2^bits`` permutations recovers; 1 from ``log2 n!`` bits upwards."""
+    """Return the average recovery of a random codebook of ``2^bits`` permutations; 1 from ``log2 n!`` bits upwards."""
     if bits >= required_bits(n):
         return 1.0
     agreement = 0.0
@@ -58,7 +58,7 @@ def recovery_by_codebook(n: int, bits: float) -> float:
 
 
 def stored_identifiers(n: int, bits: float) -> int:
-    """How many labels of a table fit: the largest k with ``n!/(n-k)! <= 2^B``."""
+    """Return how many labels of a table fit: the largest k with ``n!/(n-k)! <= 2^B``."""
     used = 0.0
     for k in range(n):
         used += math.log2(n - k)
@@ -68,13 +68,13 @@ def stored_identifiers(n: int, bits: float) -> int:
 
 
 def recovery_by_table(n: int, bits: float) -> float:
-    """Store the k labels that fit and guess the others: ``(k + 1) / n``, since one guess is right on average."""
+    """Return ``(k + 1) / n``: the k labels that fit are stored, and one guess of the others is right on average."""
     stored = stored_identifiers(n, bits)
     return min(n, stored + 1) / n
 
 
 def label_recovery_ceiling(labels: int, bits_per_label: float) -> float:
-    """The ceiling for independent uniform labels: one minus the distortion D at that rate.
+    """Return the ceiling for independent uniform labels: one minus the distortion D at that rate.
 
     ``R(D) = log2 C - h(D) - D log2(C - 1)``, the rate-distortion function of a uniform source, inverted by bisection.
     """
@@ -90,7 +90,7 @@ def label_recovery_ceiling(labels: int, bits_per_label: float) -> float:
 
 
 def _fixed_point_log_tail(n: int) -> list[float]:
-    """``log P(F >= t)`` for t = 1..n, where F counts the fixed points of a random permutation; exact counts."""
+    """Return exact ``log P(F >= t)`` for t = 1..n; F is the number of fixed points of a random permutation."""
     derangements = [1, 0]
     for size in range(2, n + 1):
         derangements.append((size - 1) * (derangements[-1] + derangements[-2]))
@@ -100,7 +100,7 @@ def _fixed_point_log_tail(n: int) -> list[float]:
 
 
 def distortion_series(n: int) -> Series:
-    """Recovery over budget: the ceiling, a random codebook, and a stored table."""
+    """Return recovery over budget: the ceiling, a random codebook, and a stored table."""
     need = required_bits(n)
     grid = [need * step / 40 for step in range(45)]
     return Series(
@@ -117,7 +117,7 @@ def distortion_series(n: int) -> Series:
 
 
 def label_series(labels: int) -> Series:
-    """Recovery of independent labels over the bits per label."""
+    """Return the recovery of independent labels over the bits per label."""
     need = math.log2(labels)
     grid = [need * step / 40 for step in range(45)]
     share = [min(1.0, bits / need) for bits in grid]
@@ -134,44 +134,46 @@ def label_series(labels: int) -> Series:
 
 
 CodebookSize = Callable[[int, int], int]
-"""Maps (n, bits) to the number of answer words that a scheme uses."""
+"""Maps (n, bits) to the number of answer words of a scheme."""
 
 
 def agreements(n: int) -> Int64[Tensor, "words permutations"]:
-    """In how many places each of the ``n^n`` answer words agrees with each permutation."""
+    """Count the places in which each of the ``n^n`` answer words agrees with each permutation."""
     words = torch.tensor(list(itertools.product(range(n), repeat=n)))
     return (words.unsqueeze(1) == all_permutations(n)).sum(dim=2)
 
 
 def best_recovery(n: int, words: int) -> tuple[float, bool]:
-    """The best average recovery of a codebook of that many words, and whether the search was exhaustive.
+    """Return the best average recovery of a codebook of ``words`` words, and whether the search was exhaustive.
 
-    Every codebook is tried where that is feasible. Otherwise words are added greedily and then exchanged one by one
-    until no exchange helps, which gives a lower bound on the best.
+    All codebooks are searched if feasible. Otherwise words are added greedily and then exchanged one by one until no
+    exchange helps, which gives a lower bound.
     """
     agreement = agreements(n)
     total = agreement.shape[1] * n
     if math.comb(len(agreement), words) <= 40_000:
         chosen = torch.combinations(torch.arange(len(agreement)), words)
         return float(agreement[chosen].amax(dim=1).sum(dim=1).max()) / total, True
-    kept: list[int] = []
+    codebook: list[int] = []
     best = torch.zeros(agreement.shape[1], dtype=torch.long)
     for _ in range(words):
-        kept.append(int(torch.maximum(agreement, best).sum(dim=1).argmax()))
-        best = torch.maximum(best, agreement[kept[-1]])
+        codebook.append(int(torch.maximum(agreement, best).sum(dim=1).argmax()))
+        best = torch.maximum(best, agreement[codebook[-1]])
     improved = True
     while improved:
         improved = False
         for place in range(words):
-            others = agreement[[*kept[:place], *kept[place + 1 :]]].amax(dim=0)
+            others = agreement[[*codebook[:place], *codebook[place + 1 :]]].amax(dim=0)
             scores = torch.maximum(agreement, others).sum(dim=1)
-            if int(scores.max()) > int(torch.maximum(agreement[kept[place]], others).sum()):
-                kept[place], improved = int(scores.argmax()), True
-    return float(agreement[kept].amax(dim=0).sum()) / total, False
+            if int(scores.max()) > int(torch.maximum(agreement[codebook[place]], others).sum()):
+                codebook[place], improved = int(scores.argmax()), True
+    return float(agreement[codebook].amax(dim=0).sum()) / total, False
 
 
 def check_ceiling(words: CodebookSize, instances: int, generator: torch.Generator) -> Evidence:
-    """Searched codebooks lie between achievability and ceiling at every budget. ``instances`` is the largest n."""
+    """Check that searched codebooks lie between achievability and ceiling at every budget. ``instances`` is the largest
+    n.
+    """
     del generator
     examined, slack, exhaustive, note = 0, math.inf, 0, ""
     for n in range(2, instances + 1):
@@ -190,36 +192,38 @@ def check_ceiling(words: CodebookSize, instances: int, generator: torch.Generato
 
 
 Guess = Callable[[Int64[Tensor, "graphs n"], int], Int64[Tensor, "graphs unstored"]]
-"""Maps permutations and the number of stored identifiers to what the targets of the others guess."""
+"""Maps permutations and the number of stored identifiers to the guesses of the other targets."""
 
 
 def unused_label(permutations: Int64[Tensor, "graphs n"], stored: int) -> Int64[Tensor, "graphs unstored"]:
-    """The smallest label that is not stored, for every other target: one of them is right."""
+    """Guess the smallest label that is not stored, for every other target: one of the guesses is right."""
     return permutations[:, stored:].min(dim=1, keepdim=True).values.expand(-1, permutations.shape[1] - stored)
 
 
 def label_zero(permutations: Int64[Tensor, "graphs n"], stored: int) -> Int64[Tensor, "graphs unstored"]:
-    """Label 0, whatever is stored."""
+    """Guess label 0, independently of the memory."""
     return torch.zeros_like(permutations[:, stored:])
 
 
 def partial_recovery(n: int, slots: int, stored: int, guess: Guess) -> Float64[Tensor, ""]:
-    """Mean recovery over all n! permutations of addressed slots that keep the first ``stored`` labels only."""
+    """Return the mean recovery over all n! permutations, using slots that store the first ``stored`` labels only."""
     permutations = all_permutations(n)
     right = (guess(permutations, stored) == permutations[:, stored:]).sum()
     if stored:
-        # A stored label may be any of n, so the table is built for n identifiers and written by the stored ones.
+        # A stored label may be any of n, so the table is built for n identifiers and the stored ones write.
         nodes = table_instances(permutations)
         table = AddressedTable(n, slots, bits=3)
-        kept = nodes.take((nodes.identifier < stored).nonzero().squeeze(1))
+        sources = nodes.take((nodes.identifier < stored).nonzero().squeeze(1))
         sizes = torch.bincount(torch.arange(stored) % slots, minlength=slots).clamp(min=1)
-        memory = table.write(kept, members=sizes).round().long()
-        right = right + (table.read(memory, kept) == kept.label).sum()
+        memory = table.write(sources, members=sizes).round().long()
+        right = right + (table.read(memory, sources) == sources.label).sum()
     return right.double() / permutations.numel()
 
 
 def check_table(guess: Guess, instances: int, generator: torch.Generator) -> Evidence:
-    """Slots that store what fits recover exactly the table's curve, at every budget. ``instances`` is the largest n."""
+    """Check that slots that store the labels that fit recover exactly the table's curve. ``instances`` is the largest
+    n.
+    """
     del generator
     examined, worst, note = 0, 0.0, ""
     for n in range(2, instances + 1):

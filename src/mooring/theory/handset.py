@@ -1,4 +1,4 @@
-"""The proofs' weights inside a real SlotVirtualNode: thm:upper.module and cor:countedwl.module, without training."""
+"""Proof weights inside a real SlotVirtualNode, without training: thm:upper.module and cor:countedwl.module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mooring.theory.instances import Instances, benchmark_batch
 
 @dataclass(frozen=True)
 class HandSetMemory:
-    """A SlotVirtualNode whose weights copy payloads to the slots and back, and the addresses it is called with.
+    """SlotVirtualNode whose weights copy payloads to the slots and back, with the addresses of its calls.
 
     Node features are ``[payload, 1, 0, 0]``. The slots' LayerNorms turn content into ``scale * content + shift``; the
     coordinates 1 and 0 reveal scale and shift, so a target can undo them. The last coordinate receives the mass.
@@ -28,7 +28,7 @@ class HandSetMemory:
     eq:upper, pay for the LayerNorms; the address lies in the module's address table, not in the slot's content.
 
     Args:
-        partition: which slot and block belongs to which identifier.
+        partition: map from identifiers to slots and blocks.
         block: payload coordinates of one identifier.
         anchored: whether slots have anchors and a mass channel; False builds the Cross-Attn virtual node.
         addressed: whether slots have different addresses; False makes the memory homogeneous.
@@ -45,11 +45,11 @@ class HandSetMemory:
 
     @property
     def channels(self) -> int:
-        """Width of a state: payload, two references and the mass, or the address if that is wider."""
+        """Width of a state: payload, two references and the mass, or the address if the address is wider."""
         return max(self.payload + 3, self._code(torch.arange(1)).shape[1])
 
     def build(self) -> SlotVirtualNode:
-        """The module, in float64, untrained."""
+        """Return the module, in float64, untrained."""
         slots = self.partition.slots
         code = self._code(torch.arange(slots))
         module = SlotVirtualNode(
@@ -85,7 +85,7 @@ class HandSetMemory:
         return module.requires_grad_(False)
 
     def features(self, source: Instances, payload: Float64[Tensor, "nodes block"]) -> Float64[Tensor, "nodes dim"]:
-        """Source features ``[payload, 1, 0, 0]``, each payload in its identifier's block."""
+        """Return source features ``[payload, 1, 0, 0]``, with each payload in the block of its identifier."""
         nodes = torch.arange(len(payload))
         blocks = torch.zeros(len(nodes), self.partition.capacity, self.block, dtype=torch.float64)
         blocks[nodes, self.partition.position(source.identifier)] = payload
@@ -102,14 +102,14 @@ class HandSetMemory:
         payload: Float64[Tensor, "sources block"],
         log_weight: Float64[Tensor, " sources"] | None = None,
     ) -> tuple[Float64[Tensor, "targets block"], Float64[Tensor, " targets"]]:
-        """What each target finds in its own block, and the mass of its slot (zero without anchors).
+        """Return the content that each target reads from its block, and the mass of its slot (zero without anchors).
 
         Args:
-            module: what :meth:`build` returned.
+            module: the module from :meth:`build`.
             source: the nodes that write.
             target: the nodes that read; their features are zero.
-            payload: what each source writes.
-            log_weight: logarithm of how many copies each source stands for; one each if None.
+            payload: content that each source writes.
+            log_weight: logarithm of the number of copies of each source; one each if None.
         """
         writes = torch.arange(len(source.graph) + len(target.graph)) < len(source.graph)
         silent = torch.zeros(len(target.graph), self.channels, dtype=torch.float64)
@@ -124,11 +124,11 @@ class HandSetMemory:
             num_graphs=source.num_graphs,
         )
         assert isinstance(output, Tensor)
-        found = output[len(source.graph) :]
-        one, zero, mass = found[:, self.payload : self.payload + 3].T
-        content = (found[:, : self.payload] - zero.unsqueeze(1)) / (one - zero).unsqueeze(1)
-        blocks = content.view(len(found), self.partition.capacity, self.block)
-        return blocks[torch.arange(len(found)), self.partition.position(target.identifier)], (mass - zero).expm1()
+        answers = output[len(source.graph) :]
+        unit, zero, mass = answers[:, self.payload : self.payload + 3].T
+        content = (answers[:, : self.payload] - zero.unsqueeze(1)) / (unit - zero).unsqueeze(1)
+        blocks = content.view(len(answers), self.partition.capacity, self.block)
+        return blocks[torch.arange(len(answers)), self.partition.position(target.identifier)], (mass - zero).expm1()
 
     def _code(self, group: Int64[Tensor, " count"]) -> Float64[Tensor, "count dim"]:
         return node_key(sign_code(group, self.partition.slots))[:, 0]
@@ -141,7 +141,7 @@ COUNT_SIZES = ((12, 12), (12, 5), (12, 4), (7, 1))
 
 
 def check_labels(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every target of random permutation-valued batches recovers its label from b-bit digits in a slot."""
+    """Check that every target of random permutation batches recovers its label from b-bit digits in a slot."""
     examined, worst = 0, 0.0
     for n, slots, bits in LABEL_SIZES:
         memory = build(Partition(n, slots), label_digits(n, bits))
@@ -150,31 +150,31 @@ def check_labels(build: Build, instances: int, generator: torch.Generator) -> Ev
         digits = ((source.label.unsqueeze(1) >> shifts) & ((1 << bits) - 1)).double()
         # A slot averages over its group, whose size is public.
         size = memory.partition.sizes[memory.partition.group(source.identifier)]
-        found, _ = memory.recall(memory.build(), source, target, digits * size.unsqueeze(1))
+        recalled, _ = memory.recall(memory.build(), source, target, digits * size.unsqueeze(1))
         examined += source.num_graphs
-        worst = max(worst, float((found - found.round()).abs().max()))
-        wrong = ((found.round().long() << shifts).sum(dim=1) != target.label).sum()
+        worst = max(worst, float((recalled - recalled.round()).abs().max()))
+        wrong = ((recalled.round().long() << shifts).sum(dim=1) != target.label).sum()
         if wrong:
-            note = f"n={n}, M={slots}, b={bits}: {int(wrong)} of {len(found)} targets wrong"
+            note = f"n={n}, M={slots}, b={bits}: {int(wrong)} of {len(recalled)} targets wrong"
             return Evidence(False, 0.5 - worst, examined, note)
     note = f"n to {LABEL_SIZES[-1][0]}; digits within {worst:.1e} of integers after two LayerNorms"
     return Evidence(True, 0.5 - worst, examined, note)
 
 
 def check_counts(build: Build, instances: int, generator: torch.Generator) -> Evidence:
-    """Every target of random counted batches, all scales, recovers label and count."""
+    """Check that every target of random counted batches, at all scales, recovers label and count."""
     examined, worst = 0, 0.0
     for n, slots in COUNT_SIZES:
         memory = build(Partition(n, slots), n)
         source, target = benchmark_batch(n, instances, generator, max_count=4, scales=(1, 2, 3))
         colors = torch.nn.functional.one_hot(source.label, n).double()
-        found, mass = memory.recall(memory.build(), source, target, colors)
-        counts = found * mass.unsqueeze(1)
+        recalled, mass = memory.recall(memory.build(), source, target, colors)
+        counts = recalled * mass.unsqueeze(1)
         most = counts.max(dim=1)
         examined += source.num_graphs
         worst = max(worst, float((counts - counts.round()).abs().max()))
         wrong = ((most.indices != target.label) | (most.values.round() != target.count)).sum()
         if wrong:
-            note = f"n={n}, M={slots}: {int(wrong)} of {len(found)} targets wrong"
+            note = f"n={n}, M={slots}: {int(wrong)} of {len(recalled)} targets wrong"
             return Evidence(False, 0.5 - worst, examined, note)
     return Evidence(True, 0.5 - worst, examined, f"counts within {worst:.1e} of integers after two LayerNorms")

@@ -1,7 +1,7 @@
-"""What virtual nodes without addresses cannot do: differ from one another, or look up a label.
+"""Limits of virtual nodes without addresses: they cannot differ from one another or look up a label.
 
 app:capacity.symmetry: virtual nodes that start equal and share their updates stay equal. prop:separable: every output
-of the form ``f(h_j) + g(z)`` has mixed difference 0 where the task needs 2; FiLM is not of that form.
+of the form ``f(h_j) + g(z)`` has mixed difference 0, but the task needs 2; FiLM is not of that form.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from mooring.ops import write
 from mooring.theory.claim import Evidence, Series
 from mooring.theory.instances import random_permutations
 
-# Equal rows may go through differently blocked matrix products, so clones agree only up to rounding.
+# Matrix products may be blocked differently for equal rows, so clones agree only up to rounding.
 ROUNDING = 1e-12
 
 Start = Callable[[int, int, torch.Generator], Float64[Tensor, "copies dim"]]
 
 
 def cloned(copies: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "copies dim"]:
-    """One random state, copied."""
+    """Draw one random state and copy it."""
     return torch.randn(1, dim, generator=generator, dtype=torch.float64).expand(copies, -1).clone()
 
 
 def one_differs(copies: int, dim: int, generator: torch.Generator) -> Float64[Tensor, "copies dim"]:
-    """Clones, except for one coordinate of one of them."""
+    """Draw clones that differ in one coordinate of the last."""
     states = cloned(copies, dim, generator)
     states[-1, 0] += 1e-3
     return states
 
 
 def spread(start: Start, copies: int, depth: int, generator: torch.Generator) -> list[float]:
-    """How far apart the virtual nodes are after each layer of a random network on a random graph.
+    """Return the largest distance between virtual nodes after each layer of a random network on a random graph.
 
     In a layer every virtual node attends to all nodes and adds the log mass to its read; then nodes are updated from
-    their neighbours and from all virtual nodes. The virtual nodes share weights, which differ between layers.
+    their neighbours and all virtual nodes. Virtual nodes share weights, which differ between layers.
     """
     dim, nodes = 9, int(torch.randint(3, 20, (), generator=generator))
     adjacency = (torch.rand(nodes, nodes, generator=generator) < 0.3).double()
@@ -47,17 +47,18 @@ def spread(start: Start, copies: int, depth: int, generator: torch.Generator) ->
     states = start(copies, dim, generator)
     gaps = []
     for _ in range(depth):
-        queries, own, heard, local, back = torch.randn(5, dim, dim, generator=generator, dtype=torch.float64) / dim**0.5
-        heard_state = write((states @ queries).unsqueeze(1), hidden.unsqueeze(1), hidden.unsqueeze(1))
-        message = heard_state.content[0, :, 0] + heard_state.log_mass[0]
-        states = (states @ own + message @ heard).tanh()
-        hidden = (hidden @ own + adjacency @ hidden @ local + states.sum(dim=0) @ back).tanh()
+        weights = torch.randn(5, dim, dim, generator=generator, dtype=torch.float64) / dim**0.5
+        queries, same, context, local, back = weights
+        state = write((states @ queries).unsqueeze(1), hidden.unsqueeze(1), hidden.unsqueeze(1))
+        message = state.content[0, :, 0] + state.log_mass[0]
+        states = (states @ same + message @ context).tanh()
+        hidden = (hidden @ same + adjacency @ hidden @ local + states.sum(dim=0) @ back).tanh()
         gaps.append(float((states - states[:1]).abs().max()))
     return gaps
 
 
 def check_symmetry(start: Start, instances: int, generator: torch.Generator) -> Evidence:
-    """The virtual nodes agree up to rounding after each of 16 layers."""
+    """Check that the virtual nodes agree up to rounding after each of 16 layers."""
     depth, copies = 16, 5
     gaps = torch.tensor([spread(start, copies, depth, generator) for _ in range(instances)], dtype=torch.float64)
     series = Series(
@@ -78,57 +79,59 @@ def check_symmetry(start: Start, instances: int, generator: torch.Generator) -> 
 
 
 Decoder = Callable[[Float64[Tensor, "batch targets n"]], Float64[Tensor, "batch targets n"]]
-"""Maps one-hot label tables, one per graph, to the answers of the targets."""
+"""Maps one-hot label tables, one per graph, to target outputs."""
 
 DecoderDraw = Callable[[int, torch.Generator], Decoder]
 
 
 def mixed_difference(output: Float64[Tensor, "2 2 n"]) -> Float64[Tensor, " n"]:
-    """``y_p(z) - y_q(z) - y_p(z') + y_q(z')``: zero for every output of the form ``f(h) + g(z)``."""
+    """Return ``y_p(z) - y_q(z) - y_p(z') + y_q(z')``, which is zero for every output of the form ``f(h) + g(z)``."""
     return output[0, 0] - output[0, 1] - output[1, 0] + output[1, 1]
 
 
 def random_separable(n: int, generator: torch.Generator) -> Decoder:
-    """``f(h_j) + g(z)`` with a free table for f and a random network of the whole label table for g."""
-    own = torch.randn(n, n, generator=generator, dtype=torch.float64)
+    """Draw ``f(h_j) + g(z)`` with a free table for f and a random network of the whole label table for g."""
+    target_term = torch.randn(n, n, generator=generator, dtype=torch.float64)
     first = torch.randn(n * n, 31, generator=generator, dtype=torch.float64) / n
     second = torch.randn(31, n, generator=generator, dtype=torch.float64)
-    return lambda table: own + ((table.flatten(1) @ first).tanh() @ second).unsqueeze(1)
+    return lambda table: target_term + ((table.flatten(1) @ first).tanh() @ second).unsqueeze(1)
 
 
 def best_separable(n: int, generator: torch.Generator) -> Decoder:
-    """The least-squares optimum over all ``f(h_j) + g(z)``: the mean of the one-hot labels, 1/n everywhere."""
+    """Return the least-squares optimum over all ``f(h_j) + g(z)``: the mean of the one-hot labels, 1/n everywhere."""
     del generator
     return lambda table: torch.full_like(table, 1 / n)
 
 
 def either_separable(n: int, generator: torch.Generator) -> Decoder:
-    """One of the two above, at random."""
+    """Draw one of the two separable decoders above at random."""
     draw = (random_separable, best_separable)[int(torch.randint(2, (), generator=generator))]
     return draw(n, generator)
 
 
 def film_lookup(n: int, generator: torch.Generator) -> Decoder:
-    """Global FiLM with hand-set weights: the scale selects the target's block of one broadcast state.
+    """Return global FiLM with hand-set weights: the scale selects the target's block of one broadcast state.
 
     The state is the whole table, ``h_j`` is 1 on block j and 0 elsewhere, ``gamma = z - 1``, and a fixed linear map
-    adds the blocks up.
+    sums the blocks.
 
     Paper: eq:global-slot-film.
     """
     del generator
-    own = torch.eye(n, dtype=torch.float64).repeat_interleave(n, dim=1)
+    block_mask = torch.eye(n, dtype=torch.float64).repeat_interleave(n, dim=1)
     add_blocks = torch.eye(n, dtype=torch.float64).repeat(n, 1)
 
     def decode(table: Float64[Tensor, "batch targets n"]) -> Float64[Tensor, "batch targets n"]:
         gamma = table.flatten(1).unsqueeze(1) - 1
-        return ((1 + gamma) * own) @ add_blocks
+        return ((1 + gamma) * block_mask) @ add_blocks
 
     return decode
 
 
 def check_separable(draw: DecoderDraw, instances: int, generator: torch.Generator) -> Evidence:
-    """On two permutations one swap apart the mixed difference is zero, so some answer is off by at least 1/2."""
+    """Check that on two permutations one swap apart the mixed difference is zero and some answer is off by at least
+    1/2.
+    """
     worst_difference, least_error = 0.0, math.inf
     for _ in range(instances):
         n = int(torch.randint(2, 14, (), generator=generator))

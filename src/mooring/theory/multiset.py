@@ -1,4 +1,4 @@
-"""thm:wlinjective: the anchored read is injective on bounded multisets, so it refines colours exactly as 1-WL does."""
+"""Injectivity of the anchored read on bounded multisets, so that it refines colours as 1-WL does: thm:wlinjective."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mooring.theory.claim import Evidence
 
 
 def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """One round of 1-WL: two nodes share a colour if their colours and multisets of in-neighbour colours agree.
+    """Run one round of 1-WL: nodes share a colour if their colours and multisets of in-neighbour colours agree.
 
-    Written with dictionaries and sorted tuples, it shares nothing with the anchored read it is compared to.
+    Implemented with dictionaries and sorted tuples, so that it shares no code with the anchored read.
 
     Paper: thm:wlinjective.
 
@@ -30,66 +30,67 @@ def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list
     """
     names: dict[Hashable, int] = {}
     plain = [names.setdefault(color, len(names)) for color in colors]
-    heard: list[list[int]] = [[] for _ in colors]
+    neighbours: list[list[int]] = [[] for _ in colors]
     for source, target in edges:
-        heard[target].append(plain[source])
+        neighbours[target].append(plain[source])
     refined: dict[tuple[int, tuple[int, ...]], int] = {}
     return [
-        refined.setdefault((own, tuple(sorted(others))), len(refined)) for own, others in zip(plain, heard, strict=True)
+        refined.setdefault((color, tuple(sorted(others))), len(refined))
+        for color, others in zip(plain, neighbours, strict=True)
     ]
 
 
 def same_partition(first: Sequence[Hashable], second: Sequence[Hashable]) -> bool:
-    """Whether two colourings group the nodes in the same way, whatever the colours are called."""
+    """Return whether two colourings group the nodes in the same way, regardless of the names of the colours."""
     pairs = set(zip(first, second, strict=True))
     return len(pairs) == len(set(first)) == len(set(second))
 
 
 Read = Callable[[SlotState], Float64[Tensor, "graphs dim"]]
 
-# Outputs of different multisets are rationals of small denominators, much further apart than this.
+# Outputs of different multisets are rationals of small denominators, so they differ by much more than this.
 SAME = 1e-9
 
 
 def with_unit_anchor(state: SlotState) -> Float64[Tensor, "graphs slots dim"]:
-    """Every slot of one head with the proofs' anchor: logit 0, and value 1 in coordinate 0, which no node uses."""
+    """Add the proofs' anchor to every slot of one head: logit 0, and value 1 in coordinate 0, which no node uses."""
     slots, _, dim = state.content.shape[1:]
     value = torch.nn.functional.one_hot(torch.tensor(0), dim).double().expand(slots, 1, -1)
     return anchored(state, torch.zeros(slots, 1, dtype=torch.float64), value)[:, :, 0]
 
 
 def anchored_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
-    """The anchored read of the only slot."""
+    """Return the anchored read of the only slot."""
     return with_unit_anchor(state)[:, 0]
 
 
 def crowded_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
-    """As injective as the anchored read, but its histogram has one node too many of the first colour."""
+    """Return an injective read whose histogram has one node too many of the first colour."""
     output = anchored_read(state)
     return torch.cat([output[:, :1], output[:, 1:2] + output[:, :1], output[:, 2:]], dim=1)
 
 
 def normalised_read(state: SlotState) -> Float64[Tensor, "graphs dim"]:
-    """The colour proportions and nothing else."""
+    """Return the colour proportions alone."""
     return state.content[:, 0, 0]
 
 
 def color_state(color: Int64[Tensor, " nodes"], group: Int64[Tensor, " nodes"], colors: int, groups: int) -> SlotState:
-    """The state of one slot per group: node scores 0, colours one-hot after a coordinate left to the anchor."""
+    """Return the state of one slot per group: scores are 0, colours one-hot after the anchor's coordinate."""
     value = torch.nn.functional.one_hot(color + 1, colors + 1).double()
     key = torch.zeros(len(color), 1, 1, dtype=torch.float64)
     return write(torch.zeros(1, 1, 1, dtype=torch.float64), key, value.unsqueeze(1), group, num_graphs=groups)
 
 
 def histogram(output: Float64[Tensor, "graphs dim"]) -> Float64[Tensor, "graphs colors"]:
-    """The proof's post-processing: mass times proportions, ``|X| mu(X)``, from the anchored output alone."""
+    """Return ``|X| mu(X)``, mass times proportions, from the anchored output alone, as the proof does."""
     share = output[:, :1]
     # z_color = (1 - share) mu, |X| = (1 - share) / share; their product leaves a single division.
     return output[:, 1:] / share
 
 
 def all_multisets(colors: int, size: int) -> list[tuple[int, ...]]:
-    """Every nonempty multiset of at most ``size`` elements over an alphabet."""
+    """Return every nonempty multiset of at most ``size`` elements over an alphabet."""
     return [
         multiset
         for elements in range(1, size + 1)
@@ -101,7 +102,9 @@ ALPHABETS = ((1, 60), (2, 40), (3, 16), (4, 11), (6, 7))
 
 
 def check_injective(read: Read, instances: int, generator: torch.Generator) -> Evidence:
-    """No two multisets share an output, and each output gives its histogram. ``instances`` caps the sizes."""
+    """Check that no two multisets share an output, and each output gives its histogram. ``instances`` caps the
+    sizes.
+    """
     examined, closest, worst = 0, float("inf"), 0.0
     for colors, size in ALPHABETS:
         multisets = all_multisets(colors, min(size, instances))
@@ -123,24 +126,24 @@ def check_injective(read: Read, instances: int, generator: torch.Generator) -> E
 
 
 def exact_histogram(state: SlotState) -> Float64[Tensor, "graphs colors"]:
-    """The integer histogram, as the proof decodes it from the anchored read."""
+    """Return the integer histogram, decoded from the anchored read as in the proof."""
     return histogram(anchored_read(state)).round()
 
 
 def proportions(state: SlotState) -> Float64[Tensor, "graphs colors"]:
-    """The normalised read as integers, fine enough that only equal proportions give equal integers."""
+    """Return the normalised read as integers, fine enough that only equal proportions give equal integers."""
     return (normalised_read(state) * 2**30).round()
 
 
 def slot_refine(read: Read, color: Int64[Tensor, " nodes"], edges: Int64[Tensor, "2 edges"]) -> Int64[Tensor, " nodes"]:
-    """One refinement in which every node has a slot, and its neighbours write to it."""
+    """Run one refinement in which every node is a slot to which its neighbours write."""
     colors, nodes = int(color.max()) + 1, len(color)
     output = read(color_state(color[edges[0]], edges[1], colors, nodes))
     return torch.unique(torch.cat([color.unsqueeze(1), output.long()], dim=1), dim=0, return_inverse=True)[1]
 
 
 def check_refinement(read: Read, instances: int, generator: torch.Generator) -> Evidence:
-    """On random graphs every round's partition is that of the reference 1-WL, until it is stable."""
+    """Check on random graphs that every round's partition equals the reference 1-WL's, until it is stable."""
     rounds = 0
     for graph in range(instances):
         nodes = int(torch.randint(2, 31, (), generator=generator))

@@ -1,4 +1,4 @@
-"""Run the claims, or some of them, and record what was found."""
+"""The runner of the claims, and the record of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mooring.theory.claims import CLAIMS
 
 
 def labels() -> tuple[str, ...]:
-    """The labels of all claims, in the order they are run."""
+    """Return the labels of all claims, in the order in which they run."""
     return tuple(claim.label for claim in CLAIMS)
 
 
 def select(wanted: Sequence[str] | None = None) -> tuple[Claim, ...]:
-    """The claims with the given labels; a label without its dotted part stands for all its parts.
+    """Return the claims with the given labels; a label without its dotted suffix selects all its parts.
 
     Example:
         >>> [claim.label for claim in select(["prop:mass"])]
@@ -48,7 +48,7 @@ class Verification:
         return all(result.ok for result in self.results)
 
     def to_record(self) -> dict[str, Any]:
-        """The run as the JSON-ready content of a record of kind ``verify``."""
+        """Return the JSON-serialisable content of a record of kind ``verify``."""
         return {
             "schema": 1,
             "kind": "verify",
@@ -69,10 +69,10 @@ def verify(
     """Check the paper's claims, each with its controls.
 
     Args:
-        labels: which claims; None means all of them. A label without its dotted part means all its parts.
-        seed: everything random is a function of the seed and the label.
-        instances: the number of instances for every claim, in place of its own.
-        progress: called with each result as soon as it is known.
+        labels: labels of the claims to check; all if None. A label without its dotted suffix selects all its parts.
+        seed: seed of all randomness, together with each label.
+        instances: number of instances of every claim; the claim's default if None.
+        progress: called with each result as soon as it is available.
 
     Example:
         >>> verify(["prop:onehot"]).passed

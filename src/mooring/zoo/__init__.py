@@ -29,7 +29,7 @@ __all__ = [
     "takes_spec",
 ]
 
-# A run with one module of the zoo needs neither what the others share nor their sizes.
+# Loaded on first use: most runs need one module of the zoo, not the shared base or the budgets.
 __getattr__ = late(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""What might stand in for private anchors: the mass alone, one anchor for all slots, or extra tokens in the softmax."""
+"""Substitutes for private anchors: the mass alone, one anchor for all slots, or extra tokens in the softmax."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGISTERS = 4
 
 
 def mass_mlp(spec: MemorySpec) -> nn.Linear | nn.Sequential:
-    """The map of the mass, as in :class:`~mooring.nn.SlotUpdate`."""
+    """Build the map of the mass, as in :class:`~mooring.nn.SlotUpdate`."""
     if spec.mass_map == "linear":
         return nn.Linear(spec.heads, spec.channels)
     hidden = spec.channels if spec.update_channels is None else spec.update_channels
@@ -31,17 +31,17 @@ def mass_mlp(spec: MemorySpec) -> nn.Linear | nn.Sequential:
 
 
 class LogMassUpdate(SlotUpdate):
-    r"""The Cross-Attn VN's update plus :math:`\operatorname{MLP}(\log Z)`, added after normalisation.
+    r"""Update of the Cross-Attn VN plus :math:`\operatorname{MLP}(\log Z)`, added after normalisation.
 
     This is the anchored update with the anchor logit held at zero and no anchor value. Since a mass MLP's first layer
     is shared by all slots, a private anchor adds one learned offset of :math:`\log Z` per slot and head.
 
-    Departs: :math:`\log Z` itself, floored at -20 for an empty set, whatever ``spec.mass`` is.
+    Departs: uses :math:`\log Z`, floored at -20 for an empty set, for every ``spec.mass``.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec))
-        # Set here, since the base class has no mass beside the content without an anchor.
+        # Set here, because the base class without an anchor has no mass.
         check_share(type(self).__name__, "content_dropout", spec.content_dropout)
         self.content_dropout = spec.content_dropout
         self.mass_mlp = mass_mlp(spec)
@@ -56,9 +56,9 @@ class LogMassUpdate(SlotUpdate):
 
 @register("lse", title="Cross-Attn VN with log Z, no anchor", paper=PAPER)
 class LogMassVirtualNode(SlotRival):
-    """Cross-attention slots that also receive their log-sum-exp, as ``flex_attention(return_lse=True)`` returns it.
+    """Cross-attention slots that also receive their log-sum-exp, as from ``flex_attention(return_lse=True)``.
 
-    Paper: ``prop:mass``, the part of it that needs no anchor.
+    Paper: the part of ``prop:mass`` that needs no anchor.
     """
 
     ignores = frozenset({"mass", "split", "anchor_init"})
@@ -69,7 +69,7 @@ class LogMassVirtualNode(SlotRival):
 
 
 class SharedAnchorUpdate(SlotUpdate):
-    """The anchored update with a single logit and a single value."""
+    """Anchored update with a single logit and a single value."""
 
     def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec))
@@ -100,7 +100,7 @@ class SharedAnchorUpdate(SlotUpdate):
 
 @register("shared-anchor", title="one anchor shared by all slots", paper=PAPER)
 class SharedAnchorVirtualNode(SlotRival):
-    """Cross-attention slots that all measure their mass against one anchor.
+    """Cross-attention slots that measure their mass against one shared anchor.
 
     Paper: ``eq:anchored`` without "each slot has its own private anchor".
     """
@@ -113,19 +113,19 @@ class SharedAnchorVirtualNode(SlotRival):
 
 
 class TokenWrite(SlotWrite):
-    r"""A write in which every graph has a few learned tokens besides its nodes.
+    r"""Write in which every graph has a few learned tokens besides its nodes.
 
     .. math::
         \mu = \frac{\sum_i e^{s_i} v_i + \sum_r e^{s_r} v_r}{\sum_i e^{s_i} + \sum_r e^{s_r}}
 
-    All slots and heads attend to the same tokens; where slots compete for nodes, they compete for tokens too. The mass
-    that tokens absorb is not passed on: it shows only in how far the content moves towards the tokens' values.
+    All slots and heads attend to the same tokens; if slots compete for nodes, they compete for tokens too. The mass
+    that tokens absorb is not returned: it only moves the content towards the tokens' values.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
-        addresses: as in :class:`~mooring.nn.SlotWrite`; then the tokens have addresses too.
+        addresses: as in :class:`~mooring.nn.SlotWrite`; if given, the tokens have addresses too.
         tokens: number of tokens.
-        silent: whether their values are zero.
+        silent: whether the values of the tokens are zero.
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None, *, tokens: int, silent: bool) -> None:
@@ -144,12 +144,12 @@ class TokenWrite(SlotWrite):
 
     def forward(self, x: Tensor, batch: Tensor | Plan | None = None, **options: Any) -> SlotState:
         nodes = super().forward(x, batch, **options)
-        tokens = self._of_tokens(options.get("slots"))
+        tokens = self._token_state(options.get("slots"))
         value = torch.zeros_like(tokens.content) if self.silent else tokens.content
         return ops.merge(nodes, SlotState(value.expand_as(nodes.content), tokens.log_mass.expand_as(nodes.log_mass)))
 
-    def _of_tokens(self, slots: Tensor | None) -> SlotState:
-        """The state of the tokens alone: one for all graphs, or with carried slots, which differ, one for each."""
+    def _token_state(self, slots: Tensor | None) -> SlotState:
+        """Return the state of the tokens alone: one for all graphs, or one per graph if slots are carried over."""
         if slots is None or self.addresses is not None:
             return super().forward(self.token, address=self.token_address)
         graphs = torch.arange(slots.size(0), device=slots.device).repeat_interleave(self.token.size(0))
@@ -162,12 +162,12 @@ class RegisterVirtualNode(SlotRival):
 
     Paper: Darcet et al. 2024 (arXiv 2309.16588); Xiao et al. 2024 (arXiv 2309.17453).
 
-    Departs: both belong to self-attention over a sequence. Here the tokens are in the set that the slots attend to,
-    the one place where they could act as anchors. The sink's value is zero, because sinks were found to carry almost
-    none; the sink of a trained language model is its first token.
+    Departs: both papers use self-attention over a sequence. Here the slots attend to the tokens, the one place where
+    tokens could act as anchors. The sink's value is zero, because trained sinks have values close to zero; the sink of
+    a trained language model is its first token.
 
-    ``write_weights`` of the memory sum to less than one over the nodes of a graph: the tokens hold the rest. Tokens are
-    written to graphs without nodes too, so with ``update_norm="batch"`` these count in the statistics of training.
+    ``write_weights`` of the memory sum to less than one over the nodes of a graph; the tokens have the rest. Graphs
+    without nodes contain tokens too, so with ``update_norm="batch"`` they enter the training statistics.
     """
 
     holds_nodes_alone = False

@@ -1,4 +1,4 @@
-"""Attention between nodes: full, its linear approximation, and sparse along a random expander with global nodes."""
+"""Attention between nodes: dense, linear, and sparse along a random expander with global nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEGREE = 4
 
 
 class Sources(NamedTuple):
-    """The sources as padded keys and values, and their log-weights, -inf where there are none."""
+    """Padded keys and values of the sources, and their log weights, -inf in padding."""
 
     x: Tensor
     log_weight: Tensor
@@ -33,13 +33,13 @@ class Sources(NamedTuple):
     label="Transformer",
 )
 class DenseAttention(GlobalModule):
-    """The global half of a GPS layer: attention, residual, norm, MLP, norm. Quadratic in the nodes of a graph.
+    """Global half of a GPS layer: attention, residual, norm, MLP, norm. Quadratic in the nodes of a graph.
 
-    Weights and layers are those of PyG's ``GPSConv`` without a local convolution, which gives the same numbers where
-    all nodes write and read.
+    Weights and layers are from PyG's ``GPSConv`` without a local convolution; outputs are equal if all nodes write and
+    read.
 
     Paper: Vaswani et al. 2017; Rampášek et al. 2022 (GPS, arXiv 2205.12454).
-    Departs: it follows the local layer, where GPS adds the two; norms are per node rather than per batch, which keeps
+    Departs: runs after the local layer, while GPS adds the two; norms are per node rather than per batch, which keeps
     graphs independent. A graph without sources has one source of zeros.
     """
 
@@ -57,17 +57,17 @@ class DenseAttention(GlobalModule):
             attn_type=self.attention,
             attn_kwargs=self.options(spec),
         )
-        # It belongs to the local half, which is absent.
+        # norm1 belongs to the local half, which is absent.
         self.block.norm1 = None
 
     def options(self, spec: MemorySpec) -> dict[str, Any]:
-        """Further arguments of the attention."""
+        """Return further arguments of the attention."""
         return {}
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if isinstance(self.block.attn, nn.MultiheadAttention):
-            # torch's own reset omits the output weights.
+            # torch's reset omits the output weights.
             self.block.attn.out_proj.reset_parameters()
             nn.init.zeros_(self.block.attn.out_proj.bias)
 
@@ -86,8 +86,8 @@ class DenseAttention(GlobalModule):
         return out
 
     def attend(self, x: Tensor, sources: Sources) -> Tensor:
-        """Queries ``[graphs, longest, channels]`` -> what each gets; a weight adds its logarithm to the score."""
-        if not x.size(0):  # torch's attention takes no empty batch
+        """Attend from queries ``[graphs, longest, channels]`` to the sources; log weights are added to the scores."""
+        if not x.size(0):  # torch's attention raises on an empty batch
             return x
         out: Tensor = self.block.attn(
             x, sources.x, sources.x, key_padding_mask=sources.log_weight.to(x.dtype), need_weights=False
@@ -96,13 +96,13 @@ class DenseAttention(GlobalModule):
 
 
 class LinearAttention(DenseAttention):
-    """The same layer with PyG's Performer in place of softmax attention: linear in the nodes.
+    """Layer of :class:`DenseAttention` with PyG's Performer instead of softmax attention: linear in the nodes.
 
     Paper: Choromanski et al. 2021 (arXiv 2009.14794).
-    Departs: from PyG, whose padded keys stay in the denominator, so that its output depends on batch mates; here they
-    are left out, and weights count as copies. PyG's ReLU kernel is kept; PyG does not have the paper's softmax kernel.
-    Heads share the channels, where PyG's have 64 each, so that there are fewer random features (``int(d log d)`` for a
-    head of width d); they are drawn once and not again in training.
+    Departs: in PyG, padded keys remain in the denominator, so that the output depends on batch mates; here padding is
+    excluded, and weights count as copies. The kernel is PyG's ReLU kernel; PyG does not have the paper's softmax
+    kernel. Heads share the channels, while PyG's heads have 64 each, so there are fewer random features (``int(d log
+    d)`` for a head of width d). Features are drawn once and not again in training.
     """
 
     attention = "performer"
@@ -110,7 +110,7 @@ class LinearAttention(DenseAttention):
     def __init__(self, spec: MemorySpec) -> None:
         if spec.channels == spec.heads:
             raise ValueError(
-                f"{type(self).__name__}: channels={spec.channels} over heads={spec.heads} are heads of width 1, which "
+                f"{type(self).__name__}: channels={spec.channels} and heads={spec.heads} give heads of width 1, which "
                 "have no random features. Pass fewer heads."
             )
         super().__init__(spec)
@@ -121,19 +121,19 @@ class LinearAttention(DenseAttention):
     def attend(self, x: Tensor, sources: Sources) -> Tensor:
         attn = self.block.attn
         q, k, v = (
-            lin(of).unflatten(-1, (attn.heads, -1)).transpose(1, 2)
-            for lin, of in ((attn.q, x), (attn.k, sources.x), (attn.v, sources.x))
+            lin(rows).unflatten(-1, (attn.heads, -1)).transpose(1, 2)
+            for lin, rows in ((attn.q, x), (attn.k, sources.x), (attn.v, sources.x))
         )
-        # A query that meets nothing divides by next to nothing, which half precision cannot hold.
+        # A query without similar keys divides by a tiny number, which underflows in half precision.
         wide = statistics_dtype(q.dtype)
         with full_precision(q.device):
             projection = attn.fast_attn.projection_matrix.to(wide)
             q, k = (generalized_kernel(part.to(wide), projection, attn.kernel) for part in (q, k))
-            # Only shares matter; taken relative to the heaviest source they stay finite for any weight.
+            # Only ratios of weights matter; relative to the largest weight they are finite.
             weight = sources.log_weight - sources.log_weight.amax(dim=1, keepdim=True)
             k = k * weight.exp()[:, None, :, None].to(wide)
-            found = linear_attention(q, k, v.to(wide)).to(v.dtype)
-        out: Tensor = attn.attn_out(found.transpose(1, 2).flatten(-2))
+            attended = linear_attention(q, k, v.to(wide)).to(v.dtype)
+        out: Tensor = attn.attn_out(attended.transpose(1, 2).flatten(-2))
         return out
 
 
@@ -143,7 +143,7 @@ def performer(spec: MemorySpec) -> nn.Module:
 
 
 class Written(NamedTuple):
-    """The global nodes ``[graphs, slots, channels]``, and the sources, where expander edges start."""
+    """Global nodes ``[graphs, slots, channels]``, and the sources, at which expander edges start."""
 
     memory: Tensor
     writers: Rows
@@ -155,16 +155,16 @@ class Expander(GlobalModule):
     """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
 
     Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
-    Departs: expander edges run from sources to targets, like everything here, and a union of ``degree``
-    permutations, each taken one way, replaces their random regular graph; the graph's own edges are left to the local
-    layers; edges have no features, which in theirs tell the kinds of edges apart; global nodes are new in each layer,
-    and are written before they are read, which in a stack takes two layers; no norm follows the MLP.
+    Departs: expander edges run from sources to targets, and a union of ``degree`` directed permutations replaces the
+    random regular graph. The edges of the graph are left to the local layers. Edges have no features, while the paper's
+    features mark the kind of edge. Global nodes are new in each layer and are written before they are read, which takes
+    two layers in the paper. No norm follows the MLP.
 
-    By its nature it is *not* equivariant: which sources a target attends to depends on the order and number of the
-    nodes. The edges are drawn once per number of sources, so that a forward pass is deterministic and the graphs of a
-    batch do not interact. Nor is a weight the same as copies, which would get their own edges: an edge counts as often
-    as its source, so weights are logarithms of whole numbers, and a target of weighted sources has more edges than one
-    of copies.
+    The module is *not* equivariant: the sources of a target depend on the order and number of the nodes. The edges are
+    drawn once per number of sources, so that a forward pass is deterministic and the graphs of a batch do not interact.
+    A weight is not equivalent to copies, which would have separate edges. An edge is repeated by the weight of its
+    source, so weights must be logarithms of whole numbers, and a target of weighted sources has more edges than a
+    target of copies.
     """
 
     def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
@@ -190,17 +190,17 @@ class Expander(GlobalModule):
         x, (memory, writers, senders) = self.locate(readers), gathered
         slots = memory.size(1)
         reader = torch.arange(x.size(0), device=x.device)
-        of_slots = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
-        down = torch.stack([of_slots.flatten(), reader.repeat_interleave(slots)])
+        slot_rows = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
+        down = torch.stack([slot_rows.flatten(), reader.repeat_interleave(slots)])
         edges = torch.cat([down, expander(writers, readers, self.degree)], dim=1)
-        met = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
-        h = self.norm(x + met)
+        message = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
+        h = self.norm(x + message)
         out: Tensor = h + self.mlp(h)
         return out
 
 
 def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
-    """Edges from writers to readers of one graph: reader number r attends to writer ``p(r mod n)`` for each draw p."""
+    """Return edges within each graph: reader number r attends to writer ``p(r mod n)`` for each permutation p."""
     edges = [torch.empty(2, 0, dtype=torch.long)]
     times = writers.counts("Expander").cpu()
     written, read = writers.index.cpu(), readers.index.cpu()
@@ -217,6 +217,6 @@ def expander(writers: Rows, readers: Rows, degree: int) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def permutations(size: int, degree: int) -> Tensor:
-    """``degree`` permutations, the same ones whenever a graph has ``size`` sources."""
+    """Return ``degree`` permutations, always the same ones for ``size`` sources."""
     generator = torch.Generator().manual_seed(size)
     return torch.stack([torch.randperm(size, generator=generator) for _ in range(degree)])

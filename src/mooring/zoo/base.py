@@ -1,4 +1,4 @@
-"""What rivals share: a forward pass in which only sources write and only targets change, slots, and broadcasts."""
+"""Shared base of the rivals: a forward pass with source and target masks, slots, and broadcasts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.state import statistics_dtype
 
-# How far a multiplicity may be from a whole number, as a share of it; float32 logarithms are exact to about 1e-6.
+# Largest relative distance of a multiplicity from a whole number; float32 logarithms are exact to about 1e-6.
 WHOLE = 1e-3
-# Beyond this, copies of one node would fill the memory.
+# More copies of one node would fill the memory.
 MOST_COPIES = 10_000_000
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The nodes that write, or those that read, of all graphs in a batch; in any order.
+    """Writing or reading nodes of all graphs in a batch, in any order.
 
     Args:
-        x: their features.
-        index: their graphs.
+        x: node features.
+        index: graph ids.
         num_graphs: number of graphs, empty ones included.
-        log_weight: logarithm of their multiplicities, finite; float32 where the features are in half precision.
-        address: their addresses, if the task has any.
+        log_weight: finite logarithms of multiplicities; float32 if the features are in half precision.
+        address: node addresses, if the task has any.
     """
 
     x: Float[Tensor, "rows channels"]
@@ -46,7 +46,7 @@ class Rows:
     address: Float[Tensor, "rows address_channels"] | None = None
 
     def pick(self, rows: Int[Tensor, " picked"]) -> Rows:
-        """These rows, in this order; a row may be taken more than once."""
+        """Select rows, in this order; a row may be selected more than once."""
         return replace(
             self,
             x=self.x.index_select(0, rows),
@@ -56,49 +56,49 @@ class Rows:
         )
 
     def hidden(self, seen: Bool[Tensor, " rows"]) -> Rows:
-        """Zero in place of the rows that must not be seen; all keep their place."""
+        """Replace the rows that are not ``seen`` by zeros; all rows keep their position."""
         address = None if self.address is None else hide(self.address, seen)
         return replace(self, x=hide(self.x, seen), address=address)
 
     def copies(self, who: str) -> Rows:
-        """Each row repeated by its multiplicity, for foreign code that does not support weights."""
-        everyone = torch.arange(self.x.size(0), device=self.x.device)
-        alike = self.pick(everyone.repeat_interleave(self.counts(who)))
-        return replace(alike, log_weight=torch.zeros_like(alike.log_weight))
+        """Repeat each row by its multiplicity, for third-party code that does not support weights."""
+        rows = torch.arange(self.x.size(0), device=self.x.device)
+        repeated = self.pick(rows.repeat_interleave(self.counts(who)))
+        return replace(repeated, log_weight=torch.zeros_like(repeated.log_weight))
 
     def counts(self, who: str) -> Int[Tensor, " rows"]:
-        """The multiplicity of each row, which must be a whole number, and one that memory could hold."""
+        """Return the multiplicity of each row; raise if it is not a whole number or too large."""
         exact = self.log_weight.exp()
         counts = exact.round()
         wrong = ((counts - exact).abs() > WHOLE * exact) | (exact > MOST_COPIES)
         if bool(wrong.any()):
             raise ValueError(
-                f"{who}: log_weight means {float(exact[wrong][0]):g} copies of a node, but it writes literal copies. "
+                f"{who}: log_weight means {float(exact[wrong][0]):g} copies of a node, but copies are made literally. "
                 f"Pass logarithms of whole numbers up to {MOST_COPIES:,}, in float32 or better."
             )
         return counts.long()
 
     def mean(self) -> SlotState:
-        """Mean and log count of each graph's rows, as the state of one slot and one head."""
+        """Return mean and log count of each graph's rows, as the state of one slot and one head."""
         return self.pooled(self.x)
 
     def pooled(self, values: Float[Tensor, "rows width"]) -> SlotState:
-        """The same for any other values of the rows."""
+        """Return mean and log count of other values of the rows."""
         return pooled_mean(values, self.index, log_weight=self.log_weight, num_graphs=self.num_graphs)
 
 
 class GlobalModule(nn.Module, ABC):
-    """Node features -> node features, in two steps that a rival fills in: ``gather`` and ``spread``.
+    """Node features -> node features, in two steps that a rival implements: ``gather`` and ``spread``.
 
-    ``gather`` is given the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong. As in
-    :class:`~mooring.nn.SlotVirtualNode`, a node that does not write and holds NaN or infinity does not read either.
+    ``gather`` receives the sources only and ``spread`` the targets only, so a rival cannot get the masks wrong. As in
+    :class:`~mooring.nn.SlotVirtualNode`, a non-finite node that does not write does not read either.
 
-    Of the options of a spec a rival obeys the widths and counts, ``temperature`` and ``init_std``, as far as it has a
-    place for them. The others belong to slots as ours are, see :class:`SlotRival`, and have no effect.
+    A rival uses the widths, ``slots``, ``heads``, ``temperature`` and ``init_std`` of its spec, if they apply. Other
+    options are ignored; they belong to slot memories, see :class:`SlotRival`.
 
     Args:
         spec: widths and counts, see :class:`~mooring.nn.MemorySpec`.
-        address: whether the module uses addresses; if not, they are ignored.
+        address: whether the module uses addresses; otherwise they are ignored.
     """
 
     takes_memory: ClassVar[bool] = False
@@ -114,14 +114,14 @@ class GlobalModule(nn.Module, ABC):
 
     @abstractmethod
     def gather(self, writers: Rows) -> Any:
-        """What is kept of each graph's sources, for :meth:`spread`."""
+        """Summarise each graph's sources, for :meth:`spread`."""
 
     @abstractmethod
     def spread(self, readers: Rows, gathered: Any) -> Float[Tensor, "readers channels"]:
-        """New features of the targets."""
+        """Return new features of the targets."""
 
     def content(self, gathered: Any) -> Tensor | None:
-        """What was gathered as ``[graphs, slots, width]``; None where nodes interact without a memory between them."""
+        """Return the summary as ``[graphs, slots, width]``; None if nodes interact without a memory."""
         return gathered if isinstance(gathered, Tensor) else None
 
     def reset_parameters(self) -> None:
@@ -143,12 +143,14 @@ class GlobalModule(nn.Module, ABC):
         memory: SlotMemory | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Tensor | tuple[Tensor, SlotMemory | None]:
-        """As :class:`~mooring.nn.SlotVirtualNode`, without a ``memory`` of the layer before; the ``state`` of the
-        memory that is returned is the mean and log count."""
+        """Run as :class:`~mooring.nn.SlotVirtualNode`, but raise if ``memory`` of the previous layer is passed.
+
+        The ``state`` of the returned memory is the mean and log count.
+        """
         refuse_memory(type(self).__name__, memory)
         return_state = check_return_state(type(self).__name__, return_state)
-        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
-        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
+        masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
         if self.uses_address:
             check_address(type(self).__name__, address, x, self.address_channels)
         # A logarithm in half precision is off by a percent of the multiplicity.
@@ -158,7 +160,7 @@ class GlobalModule(nn.Module, ABC):
         reads = readers(sound_nodes(x, nodes.address, writes), targets)
         written = nodes if writes is None else nodes.pick(writes.nonzero().squeeze(1))
         gathered = self.gather(written)
-        # Hidden and not picked out: the edges of an expander go by the places of the targets.
+        # Mask rows instead of selecting them: the edges of an expander depend on the positions of the targets.
         seen = nodes if reads is None or reads is targets else nodes.hidden(reads)
         if targets is None:
             out = self.spread(seen, gathered).to(x.dtype)
@@ -179,19 +181,19 @@ class GlobalModule(nn.Module, ABC):
 class SlotRival(SlotVirtualNode):
     """A :class:`~mooring.nn.SlotVirtualNode` built from a spec, without an anchor by default.
 
-    A rival sets ``self.write``, ``self.update`` or ``self.read`` to its own module after this constructor; its own
-    write takes over ``self.write.addresses``, which the read shares, and ``write_options``; its own update takes
-    ``update_options``. So it obeys every option of the spec as the reference does, but for those in ``ignores``.
+    A rival replaces ``self.write``, ``self.update`` or ``self.read`` after this constructor. A custom write receives
+    ``self.write.addresses``, which the read shares, and ``write_options``; a custom update receives ``update_options``.
+    So a rival uses every option of the spec as the reference does, except those in ``ignores``.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
-        changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that are to differ from the spec.
+        changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that override the spec.
 
     >>> SlotRival(MemorySpec(channels=16, slots=4))
     SlotRival(16, slots=4, heads=4, anchored=False)
     """
 
-    # They describe an anchor and its mass, which most rivals do not have.
+    # Options of an anchor and its mass, which most rivals do not have.
     ignores: ClassVar[frozenset[str]] = frozenset({"mass", "split", "anchor_init", "mass_map"})
 
     def __init__(self, spec: MemorySpec, **changes: Any) -> None:
@@ -204,12 +206,12 @@ class SlotRival(SlotVirtualNode):
 
 
 def write_options(spec: MemorySpec) -> dict[str, Any]:
-    """What a spec asks of every write."""
+    """Return the options of a spec for any write."""
     return {"temperature": spec.temperature, "competition": spec.competition}
 
 
 def update_options(spec: MemorySpec, hidden_channels: int | None = None) -> dict[str, Any]:
-    """What a spec asks of every update; ``hidden_channels`` is its width where the spec does not give one."""
+    """Return the options of a spec for any update; ``hidden_channels`` is the width if the spec has none."""
     hidden = hidden_channels if spec.update_channels is None else spec.update_channels
     return {"hidden_channels": hidden, "norm": spec.update_norm}
 
@@ -217,7 +219,7 @@ def update_options(spec: MemorySpec, hidden_channels: int | None = None) -> dict
 class Locate(nn.Module):
     r"""Rows -> features with their address added, :math:`x + W a`, like a positional encoding in a Transformer.
 
-    For modules that route by content only; without addresses it is the identity.
+    For modules that route by content only; the identity without addresses.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -235,7 +237,7 @@ class Locate(nn.Module):
 
 
 class AddedBroadcast(nn.Module):
-    r"""Separable: :math:`h_j + \epsilon \operatorname{MLP}(z)`, the same for every node.
+    r"""Separable decoder: :math:`h_j + \epsilon \operatorname{MLP}(z)`, the same update for every node.
 
     Paper: ``eq:separable-broadcast``; by ``prop:separable`` no lookup can be built on it.
 
@@ -256,7 +258,7 @@ class AddedBroadcast(nn.Module):
 
 
 class JointBroadcast(nn.Module):
-    r"""Not separable: :math:`h_j + \epsilon \operatorname{MLP}([h_j, z])`.
+    r"""Non-separable decoder: :math:`h_j + \epsilon \operatorname{MLP}([h_j, z])`.
 
     The decoder of :class:`~mooring.nn.VirtualNode`, for a state of any width.
 

@@ -1,4 +1,4 @@
-"""The variants of the paper's first table, the other pools, and our own module with one option changed."""
+"""Variants of the paper's first table, further pools, and the anchored module with one option changed."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def anchored_raw(spec: MemorySpec) -> nn.Module:
     label="Moored VN",
 )
 def moored(spec: MemorySpec) -> nn.Module:
-    # Masses are soft counts here: with a linear map, log(1 + mass) stays right beyond the counts it was trained on.
+    # Masses are soft counts here: with a linear map, log(1 + mass) extrapolates beyond the counts seen in training.
     integrate = "linear_film" if spec.integrate == "film" else spec.integrate
-    # The unit of a soft count is one node, and its logarithm zero, however many nodes there are.
+    # The unit of a soft count is one node, whose logarithm is zero for any number of nodes.
     spec = replace(spec, mass="softplus", mass_map="linear", anchor_init=0.0)
     return SlotVirtualNode.from_spec(spec, competition=True, integrate=integrate)

@@ -1,4 +1,4 @@
-"""Equal budgets: every module with as many parameters as the anchored one."""
+"""Parameter budgets: every module with as many parameters as the anchored one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.zoo.registry import build
 
 REFERENCE = "anchored"
-# A module that is under the budget by no more than this share is left as it is.
+# A module below the budget by at most this share is unchanged.
 CLOSE = 0.05
-# One that stays over it by more than this share cannot be matched.
+# A module above the budget by more than this share cannot be matched.
 TOO_LARGE = 0.1
 
 
 class WithNodeMLP(nn.Module):
-    r"""A global module and a residual MLP on its targets, :math:`h + \operatorname{MLP}(h)`: room for more parameters.
+    r"""Global module with a residual MLP on its targets, :math:`h + \operatorname{MLP}(h)`, to add parameters.
 
-    It sees one node at a time, so it does not change what a module knows about the graph, whether it counts, or what
-    it can address.
+    The MLP sees one node at a time, so it changes neither the information about the graph, nor counting or addressing.
 
     Args:
-        module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
+        module: a module with the forward of :class:`~mooring.nn.SlotVirtualNode`.
         channels: width of the nodes.
         hidden: hidden width of the MLP.
-        init_std: standard deviation of its last weights, as in :class:`~mooring.nn.SlotFiLM`.
+        init_std: standard deviation of the last weights of the MLP, as in :class:`~mooring.nn.SlotFiLM`.
     """
 
     def __init__(self, module: nn.Module, channels: int, hidden: int, init_std: float = 1e-3) -> None:
@@ -39,16 +38,16 @@ class WithNodeMLP(nn.Module):
         self.init_std = init_std
         self.lin_in = nn.Linear(channels, hidden)
         self.lin_out = nn.Linear(hidden, channels)
-        self._start()
+        self._init_output()
 
-    def _start(self) -> None:
+    def _init_output(self) -> None:
         nn.init.normal_(self.lin_out.weight, std=self.init_std)
         nn.init.zeros_(self.lin_out.bias)
 
     def reset_parameters(self) -> None:
         self.module.reset_parameters()
         self.lin_in.reset_parameters()
-        self._start()
+        self._init_output()
 
     def forward(
         self,
@@ -59,11 +58,11 @@ class WithNodeMLP(nn.Module):
         return_state: bool | Literal["slots"] = False,
         **options: Any,
     ) -> Any:
-        """As in the module itself."""
+        """Run the module, then the MLP on the rows that the module updated."""
         return_state = check_return_state(type(self).__name__, return_state)
         out = self.module(x, batch, targets=targets, return_state=return_state, **options)
         out, memory = out if return_state else (out, None)
-        # Those that the module left unread, which it tells from what it was given itself.
+        # Recompute which rows the module updated, from the same arguments.
         address = options.get("address") if getattr(self.module, "address_channels", None) is not None else None
         reads = readers(sound_nodes(x, address, writers(options.get("sources"), options.get("log_weight"))), targets)
         more = out + self.lin_out(nn.functional.gelu(self.lin_in(hide(out, reads))))
@@ -75,7 +74,7 @@ class WithNodeMLP(nn.Module):
 
 
 def size(name: str, spec: MemorySpec) -> int:
-    """Number of parameters of a module; the caller's random state is left unchanged.
+    """Return the number of parameters of a module; the caller's random state is unchanged.
 
     >>> size("none", MemorySpec(channels=16)), size("vn", MemorySpec(channels=16)) > 0
     (0, True)
@@ -86,21 +85,21 @@ def size(name: str, spec: MemorySpec) -> int:
 
 
 def count(module: nn.Module) -> int:
-    """Number of parameters of a module that has been built."""
+    """Return the number of parameters of a built module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module | None:
-    """The module called ``name`` with about as many parameters as ``budget``.
+    """Build the module called ``name`` with about as many parameters as ``budget``.
 
-    The rule, the same for all: a module that is too large gets the largest ``hidden_channels`` with which it fits; one
-    that is then more than 5 % under the budget gets a residual MLP on its targets (:class:`WithNodeMLP`) of the width
-    that fills it. ``"none"`` stays None.
+    The same rule holds for all modules. If a module is too large, it gets the largest ``hidden_channels`` that fits. If
+    it is then more than 5 % below the budget, it gets a residual MLP on its targets (:class:`WithNodeMLP`) of the width
+    that fills the budget. ``"none"`` stays None.
 
     Args:
         name: as in :func:`~mooring.zoo.build`.
-        spec: see :class:`~mooring.nn.MemorySpec`; ``hidden_channels`` is lowered where it is too large.
-        budget: number of parameters; None takes that of the anchored module.
+        spec: see :class:`~mooring.nn.MemorySpec`; ``hidden_channels`` is lowered if it is too large.
+        budget: number of parameters; that of the anchored module if None.
 
     >>> spec = MemorySpec(channels=16, slots=4)
     >>> count(matched("vn", spec)) > 0.95 * size("anchored", spec)
@@ -113,9 +112,9 @@ def matched(name: str, spec: MemorySpec, budget: int | None = None) -> nn.Module
 
 
 def fitting(name: str, spec: MemorySpec, budget: int | None = None) -> MemorySpec:
-    """The spec with the largest ``hidden_channels`` with which the module called ``name`` is within the budget.
+    """Return the spec with the largest ``hidden_channels`` that keeps the module called ``name`` within the budget.
 
-    Arguments as in :func:`matched`; a module that is small enough keeps its spec.
+    Arguments as in :func:`matched`; the spec is unchanged if the module is small enough.
     """
     budget = size(REFERENCE, spec) if budget is None else budget
     if size(name, spec) <= budget:
@@ -124,11 +123,11 @@ def fitting(name: str, spec: MemorySpec, budget: int | None = None) -> MemorySpe
 
 
 def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn.Module:
-    """A module that has been built, with a residual MLP on its targets if it is more than 5 % under the budget.
+    """Add a residual MLP on the targets to a built module that is more than 5 % below the budget.
 
     Args:
-        module: with the forward of :class:`~mooring.nn.SlotVirtualNode`.
-        spec: widths; ``init_std`` is the MLP's.
+        module: a module with the forward of :class:`~mooring.nn.SlotVirtualNode`.
+        spec: widths, and ``init_std`` of the MLP.
         budget: as in :func:`matched`.
     """
     budget = size(REFERENCE, spec) if budget is None else budget
@@ -140,7 +139,7 @@ def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn
 
 
 def _largest_hidden(name: str, spec: MemorySpec, budget: int) -> int:
-    """The largest hidden width that fits, by bisection: sizes grow with it."""
+    """Return the largest hidden width that fits, by bisection: the size grows with the width."""
     low, high = 1, 2 * spec.channels
     smallest = size(name, replace(spec, hidden_channels=1))
     if smallest > (1 + TOO_LARGE) * budget:

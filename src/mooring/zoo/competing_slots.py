@@ -16,11 +16,11 @@ from mooring.zoo.registry import register
 from mooring.zoo.sum_attention import MagnitudeUpdate
 
 
-def shared_out(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tensor]:
-    r"""Scores -> query and key whose dot product is :math:`\log \operatorname{softmax}_{\text{slots}}(s)`.
+def competition_scores(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tensor]:
+    r"""Return query and key whose dot product is :math:`\log \operatorname{softmax}_{\text{slots}}(s)`.
 
-    The query is a one-hot row for each slot and the key holds a node's logarithms, so that :func:`mooring.ops.write`
-    does the rest: its content is the mean that Slot Attention takes and its total the sum that GMT takes.
+    The query is one-hot per slot and the key contains a node's logarithms. :func:`mooring.ops.write` then returns the
+    mean of Slot Attention as its content and the sum of GMT as its total.
     """
     slots, heads = scores.shape[1:]
     query = torch.eye(slots, dtype=scores.dtype, device=scores.device).unsqueeze(1).expand(-1, heads, -1)
@@ -28,11 +28,11 @@ def shared_out(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tens
 
 
 class SlotSoftmaxWrite(SlotWrite):
-    r"""Each node distributes one unit of mass over the slots, :math:`a_{im} = \operatorname{softmax}_m(s_{im})`."""
+    r"""Write in which each node distributes one unit of mass over the slots by a softmax."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
         super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
-        # A node's scores are needed for all slots at once, so nothing can be folded into the slots.
+        # The softmax needs a node's scores for all slots at once, so the projection cannot be folded into the slots.
         self.folded = False
 
     def score_parts(
@@ -41,19 +41,19 @@ class SlotSoftmaxWrite(SlotWrite):
         if slots is not None and self.addresses is None:
             raise ValueError("gmt: takes no memory of the layer before. Build the model with carry=False.")
         query, key = super().score_parts(x, address, slots)
-        return shared_out(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
+        return competition_scores(torch.einsum("mhd,nhd->nmh", query, key.expand(-1, self.heads, -1)))
 
 
 @register("gmt", title="softmax over slots, sums over nodes", paper="Baek et al. 2021; Li et al. 2024")
 class SlotSoftmaxVirtualNode(SlotRival):
-    r"""Slots that keep :math:`\sum_i a_{im} v_i`: mass over nodes survives, so they count.
+    r"""Slots that store :math:`\sum_i a_{im} v_i`: mass over nodes is preserved, so they count.
 
     Paper: the clusters of GMT (Baek et al. 2021, arXiv 2102.11533, in its authors' code) and Neural Atoms
     (Li et al. 2024, arXiv 2311.01276).
-    Departs: no attention between the slots, no graph structure in the scores; the sum passes ``asinh``, see
+    Departs: no attention between the slots, no graph structure in the scores; ``asinh`` is applied to the sum, see
     :class:`MagnitudeUpdate`. PyG's ``GraphMultisetTransformer`` has its softmax over the nodes and does not count.
 
-    Slots compete in any case, and without a null slot.
+    Slots always compete, without a null slot.
     """
 
     ignores = SlotRival.ignores | {"competition"}
@@ -70,19 +70,19 @@ ROUNDS = 3
 
 @register("slot-attention", title=f"Slot Attention, {ROUNDS} rounds", paper="Locatello et al. 2020")
 class SlotAttention(GlobalModule):
-    r"""Slots compete for nodes by a softmax over slots, which is then normalised over nodes; a GRU updates them.
+    r"""Slots that compete for nodes by a softmax over slots, normalised over nodes and followed by a GRU.
 
     .. math::
         a_{im} = \operatorname{softmax}_m \frac{k_i^\top q_m}{\tau \sqrt d}, \qquad
         \mu_m = \frac{\sum_i a_{im} v_i}{\sum_i a_{im}}, \qquad
         z_m \leftarrow z' + \operatorname{MLP}(\operatorname{LN}(z')), \quad z' = \operatorname{GRU}(\mu_m, z_m)
 
-    The second normalisation loses the counts again.
+    The second normalisation removes the counts.
 
     Paper: Locatello et al. 2020 (arXiv 2006.15055).
-    Departs: learned initial slots, where theirs are drawn from a learned normal distribution, so that the module is a
-    function; several heads; nodes read the slots back as ours do, by :class:`~mooring.nn.SlotRead` and
-    :class:`~mooring.nn.SlotFiLM`. With addresses the assignment is fixed by them and the rounds refine content only.
+    Departs: initial slots are learned, not drawn from a learned normal distribution, so that the module is
+    deterministic; several heads; nodes read the slots using :class:`~mooring.nn.SlotRead` and
+    :class:`~mooring.nn.SlotFiLM`. Addresses, if given, fix the assignment, and the rounds refine the content only.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
@@ -123,7 +123,7 @@ class SlotAttention(GlobalModule):
         value = self.lin_value(x).unflatten(-1, (self.heads, -1))
         slots = self.slot.expand(writers.num_graphs, -1, -1)
         for _ in range(self.rounds):
-            query, key = shared_out(self._scores(x, slots, writers))
+            query, key = competition_scores(self._scores(x, slots, writers))
             state = ops.write(
                 query, key, value, writers.index, num_graphs=writers.num_graphs, log_weight=writers.log_weight
             )

@@ -19,12 +19,12 @@ from mooring.zoo.registry import register
 
 
 class Padding:
-    """Where each row stands in a block ``[graphs, longest, ...]``; ``longest`` is at least one.
+    """Layout of rows in a block ``[graphs, longest, ...]``; ``longest`` is at least one.
 
-    PyG's ``to_dense_batch`` needs sorted graphs; ours come in any order.
+    PyG's ``to_dense_batch`` needs sorted graph ids; these rows are in any order.
 
     Args:
-        rows: the rows to be laid out.
+        rows: the rows to pad.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -48,11 +48,11 @@ class Padding:
         return block
 
     def unpad(self, block: Float[Tensor, "graphs longest ..."]) -> Float[Tensor, "rows ..."]:
-        """The rows of a block, back in their own order."""
+        """Return the rows of a block, in their original order."""
         return block[self.present].index_select(0, self.order.argsort())
 
     def present_or_stand_in(self) -> Bool[Tensor, "graphs longest"]:
-        """``present``, with one row of zeros standing in where a graph has none, so that no softmax is empty."""
+        """Return ``present`` plus one row of zeros per graph without rows, so that no softmax is empty."""
         stand_in = torch.zeros_like(self.present)
         stand_in[:, 0] = ~self.present.any(dim=1)
         return self.present | stand_in
@@ -60,11 +60,11 @@ class Padding:
 
 @register("isab", title="induced set attention block", paper="Lee et al. 2019")
 class InducedSetAttention(GlobalModule):
-    """PyG's ``InducedSetAttentionBlock`` as it is: inducing points attend to the sources, targets to the points.
+    """PyG's ``InducedSetAttentionBlock``: inducing points attend to the sources, targets to the points.
 
     Paper: Set Transformer, Lee et al. 2019 (arXiv 1810.00825).
-    Departs: numerically identical where all nodes write and read. Multiplicities become literal copies, since the
-    block takes no weights; a graph without sources has one source of zeros.
+    Departs: numerically identical if all nodes write and read. Multiplicities become literal copies, because the block
+    does not support weights; a graph without sources has one source of zeros.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -74,7 +74,7 @@ class InducedSetAttention(GlobalModule):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        # torch's own reset omits the output weights.
+        # torch's reset omits the output weights.
         for half in (self.block.mab1, self.block.mab2):
             half.attn.out_proj.reset_parameters()
             nn.init.zeros_(half.attn.out_proj.bias)
@@ -83,7 +83,7 @@ class InducedSetAttention(GlobalModule):
         copies = writers.copies(type(self).__name__)
         padding = Padding(copies)
         points = self.block.ind.expand(copies.num_graphs, -1, -1)
-        if not copies.num_graphs:  # torch's attention takes no empty batch
+        if not copies.num_graphs:  # torch's attention raises on an empty batch
             return points
         out: Tensor = self.block.mab1(points, padding.pad(self.locate(copies)), y_mask=padding.present_or_stand_in())
         return out
@@ -113,8 +113,8 @@ class LatentUpdate(SlotUpdate):
     ) -> Float[Tensor, "graphs slots channels"]:
         latent = super().forward(state, identity)
         normed = self.norm_latent(latent)
-        met: Tensor = self.attention(normed, normed, normed, need_weights=False)[0]
-        return latent + met
+        attended: Tensor = self.attention(normed, normed, normed, need_weights=False)[0]
+        return latent + attended
 
 
 @register("perceiver", title="latents with self-attention between them", paper="Jaegle et al. 2021")
@@ -122,8 +122,8 @@ class Perceiver(SlotRival):
     """Cross-attention into latents, self-attention between them, cross-attention back to the nodes.
 
     Paper: Jaegle et al. 2021 (arXiv 2103.03206); the read is Perceiver IO's (arXiv 2107.14795).
-    Departs: one round, one latent layer without an MLP after its self-attention, Slot-FiLM at the end; the blind write
-    is the same, so it cannot count.
+    Departs: one round, one latent layer without an MLP after its self-attention, Slot-FiLM at the end. The write is
+    normalised, so the module cannot count.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -132,14 +132,14 @@ class Perceiver(SlotRival):
 
 
 class RelayRead(SlotRead):
-    r"""A read in which every node also attends to itself, beside the slots, and may keep what it has.
+    r"""Read in which every node also attends to itself, besides the slots.
 
     .. math::
         O_j = \Big(\sum_m \rho_{jm} Z_m U_V + \rho_{jj} h_j U_V\Big) U_O, \qquad
         \rho_j = \operatorname{softmax}([s_{j1}, \dots, s_{jM}, s_{jj}])
 
-    The node's own key is one more slot that all share: an extra coordinate carries :math:`s_{jj}` in the query and one
-    in that slot's key, and another brings back its weight :math:`\rho_{jj}`.
+    The key of the node itself is one more slot, shared by all nodes: an extra coordinate is :math:`s_{jj}` in the query
+    and 1 in that slot's key, and an extra coordinate of the values returns its weight :math:`\rho_{jj}`.
     """
 
     def __init__(self, spec: MemorySpec, out_channels: int, *, by_address: bool) -> None:
@@ -160,7 +160,7 @@ class RelayRead(SlotRead):
     ) -> tuple[Tensor, Tensor]:
         query, key = super().score_parts(x, memory, address, folded=False)
         query = torch.cat([query.expand(-1, self.heads, -1), self.lin_self(x).unsqueeze(-1)], dim=-1)
-        return query, with_itself(key if key.dim() == 4 else key.unsqueeze(0))
+        return query, append_self_slot(key if key.dim() == 4 else key.unsqueeze(0))
 
     def forward(
         self,
@@ -176,17 +176,17 @@ class RelayRead(SlotRead):
     ) -> Tensor:
         batch = check_plan(type(self).__name__, x, batch, ptr, plan, memory.size(0))
         query, key = self.score_parts(x, memory, address)
-        value = with_itself(self.lin_value(memory).unflatten(-1, (self.heads, -1)))
+        value = append_self_slot(self.lin_value(memory).unflatten(-1, (self.heads, -1)))
         context = ops.read(query, key, value, batch, where=targets).to(x.dtype)
-        own = self.lin_value(x).unflatten(-1, (self.heads, -1))
-        out: Tensor = self.lin_out((context[..., :-1] + context[..., -1:] * own).flatten(1))
+        self_value = self.lin_value(x).unflatten(-1, (self.heads, -1))
+        out: Tensor = self.lin_out((context[..., :-1] + context[..., -1:] * self_value).flatten(1))
         return out if gain is None else torch.addcmul(x, out, gain.to(x.dtype))
 
 
-def with_itself(slots: Tensor) -> Tensor:
-    """``[graphs, slots, heads, dim]`` and one more slot, which is one in one more coordinate and zero elsewhere."""
-    itself = torch.zeros_like(slots[:, :1])
-    return torch.cat([pad(slots, (0, 1)), pad(itself, (0, 1), value=1.0)], dim=1)
+def append_self_slot(slots: Tensor) -> Tensor:
+    """Append one more slot to ``[graphs, slots, heads, dim]``: 1 in an extra coordinate, 0 elsewhere."""
+    zeros = torch.zeros_like(slots[:, :1])
+    return torch.cat([pad(slots, (0, 1)), pad(zeros, (0, 1), value=1.0)], dim=1)
 
 
 @register("range", title="relay with a self-loop in the broadcast", paper="Caruso et al. 2026")
@@ -194,10 +194,10 @@ class RelayVirtualNode(SlotRival):
     """Cross-attention slots whose broadcast lets a node prefer itself.
 
     Paper: RANGE, Caruso et al. 2026 (arXiv 2502.13797).
-    Departs: the self-loop's logit is a linear map of the node and not a key's product; no positional encodings of
-    distances; no regulariser, the learned function of the number of nodes that multiplies what each relay broadcasts,
-    without which this module cannot count; Slot-FiLM at the end as for all slots here. ``read_weights`` of the memory
-    have one more column, the self-loop.
+    Departs: the self-loop's logit is a linear map of the node, not a product with a key; no positional encodings of
+    distances; Slot-FiLM at the end, as for all slots here. RANGE's regulariser, a learned function of the number of
+    nodes that scales each broadcast, is omitted, so this module cannot count. ``read_weights`` of the memory have one
+    more column, the self-loop.
     """
 
     def __init__(self, spec: MemorySpec) -> None:

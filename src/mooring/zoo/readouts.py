@@ -1,4 +1,4 @@
-"""Aggregates of all sources as global modules: readouts that are broadcast, and a GIN layer over a star."""
+"""Aggregates of all sources as global modules: broadcast readouts, and a GIN layer over a star."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from mooring.nn import MemorySpec
 from mooring.zoo.base import GlobalModule, JointBroadcast, Rows
 from mooring.zoo.registry import register
 
-# PNA divides by the average set size in the training data, which a specification does not know. The constant only
+# PNA divides by the average set size of the training data, which a specification does not contain. The constant only
 # scales two thirds of the features, which the next layer can undo.
 TYPICAL_SIZE = 32
 
 
 class Readout(GlobalModule):
-    """A PyG aggregation of the sources, an MLP, and the joint decoder of the homogeneous virtual node.
+    """PyG aggregation of the sources, followed by an MLP and the joint decoder of the homogeneous virtual node.
 
-    Departs: PyG's aggregations take no weights, so multiplicities become literal copies.
+    Departs: PyG's aggregations do not support weights, so multiplicities become literal copies.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
         aggregation: called as ``aggregation(x, index, dim_size=graphs)``.
-        width: width of its result.
+        width: width of the aggregate.
     """
 
     def __init__(self, spec: MemorySpec, aggregation: Aggregation, width: int) -> None:
@@ -46,7 +46,7 @@ class Readout(GlobalModule):
 
 @register("pna", title="PNA readout, broadcast", paper="Corso et al. 2020", label="PNA")
 def pna(spec: MemorySpec) -> nn.Module:
-    """Four aggregators, three scalers (arXiv 2004.05718); the average set size is taken to be 32."""
+    """Build PNA: four aggregators, three scalers (arXiv 2004.05718), and an average set size of 32."""
     sizes = torch.zeros(TYPICAL_SIZE + 1)
     sizes[TYPICAL_SIZE] = 1
     scalers = ["identity", "amplification", "attenuation"]
@@ -56,7 +56,7 @@ def pna(spec: MemorySpec) -> nn.Module:
 
 @register("deep-sets", title="Deep Sets readout, broadcast", paper="Zaheer et al. 2017")
 def deep_sets(spec: MemorySpec) -> nn.Module:
-    """A sum of MLPs of the nodes (arXiv 1703.06114); the MLP after the sum is that of :class:`Readout`."""
+    """Build Deep Sets: a sum of MLPs of the nodes (arXiv 1703.06114); :class:`Readout` has the MLP after the sum."""
     channels, hidden = spec.channels, spec.hidden
     local = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
     return Readout(spec, DeepSetsAggregation(local_nn=local), channels)
@@ -64,12 +64,12 @@ def deep_sets(spec: MemorySpec) -> nn.Module:
 
 @register("gin-sum", title="sum over a star of all sources", paper="Xu et al. 2019")
 class StarGIN(GlobalModule):
-    r"""A GIN layer over edges from every source to every target, without building the edges.
+    r"""GIN layer over edges from every source to every target, without building the edges.
 
     .. math::
         h_j^+ = h_j + \operatorname{MLP}\Big((1 + \epsilon) h_j + \sum_i h_i\Big)
 
-    Paper: Xu et al. 2019 (arXiv 1810.00826). The weights live in PyG's ``GINConv``, which gives the same numbers on
+    Paper: Xu et al. 2019 (arXiv 1810.00826). The weights are in PyG's ``GINConv``, which returns the same numbers on
     the complete bipartite graph.
     Departs: a residual around the layer.
     """
@@ -84,5 +84,5 @@ class StarGIN(GlobalModule):
         return writers.mean().total.flatten(2).to(writers.x.dtype)
 
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
-        own = (1 + self.conv.eps) * readers.x
-        return readers.x + self.conv.nn(own + gathered.squeeze(1)[readers.index])
+        scaled = (1 + self.conv.eps) * readers.x
+        return readers.x + self.conv.nn(scaled + gathered.squeeze(1)[readers.index])

@@ -1,12 +1,12 @@
-"""Every global module by name, built from one specification.
+"""Registry of global modules by name, each built from one specification.
 
-To add one, register a class that is built from a spec, or a function that builds one; a module of the zoo also needs a
-line in :data:`FILES`:
+To add a module, register a class whose constructor takes a spec, or a function that builds a module from a spec. A
+module of the zoo also needs a line in :data:`FILES`:
 
     @register("my-vn", title="My virtual node", paper="me, 2026")
     class MyVirtualNode(GlobalModule): ...
 
-A module that is not registered goes by its import name, ``package.module:Name``, wherever a name is asked for.
+An unregistered module is named by its import path, ``package.module:Name``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mooring.ops.checks import described
 Builder = Callable[[MemorySpec], nn.Module | None]
 Built = TypeVar("Built", bound=Builder)
 
-# The names that each file of the zoo registers, in the order of tables. A file is imported when one of its names is
-# first asked for.
+# The names that each file of the zoo registers, in the order of tables. A file is imported on first use of one of its
+# names.
 FILES = {
     "baselines": (
         *("none", "vn", "vn-joint", "vn-sum", "vn-log-sum", "vn-max", "vn-clones"),
@@ -53,13 +53,13 @@ class Entry:
     """A registered module.
 
     Args:
-        name: what commands and records call it.
-        title: what it is, in a few words.
-        paper: where it is from.
-        build: how it is built.
-        label: what tables call it.
-        order: its place in them: the zoo's own in the order of :data:`FILES`, then others as they are registered;
-            modules that are not registered follow.
+        name: name in commands and records.
+        title: description in a few words.
+        paper: origin.
+        build: builder, called with a spec.
+        label: name in tables.
+        order: position in tables: the zoo in the order of :data:`FILES`, then others in order of registration, then
+            unregistered modules.
     """
 
     name: str
@@ -74,7 +74,7 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def register(name: str, *, title: str, paper: str, label: str | None = None) -> Callable[[Built], Built]:
-    """Make a class or function of a spec available under ``name``; tables use its label, or else its name."""
+    """Register a class or function of a spec under ``name``; tables use ``label``, or ``name`` if None."""
 
     def add(build: Built) -> Built:
         if name in _ENTRIES or HOMES.get(name, build.__module__) != build.__module__:
@@ -87,25 +87,25 @@ def register(name: str, *, title: str, paper: str, label: str | None = None) -> 
 
 
 def names() -> list[str]:
-    """All registered names: the zoo's own, then others in order of registration. Nothing is imported."""
+    """Return all registered names: the zoo's, then others in order of registration. Nothing is imported."""
     return [*HOMES, *(name for name in _ENTRIES if name not in HOMES)]
 
 
 def entry(name: str) -> Entry:
-    """The entry of one name; an unknown name is answered with a suggestion.
+    """Return the entry of a name; raise with a suggestion if the name is unknown.
 
-    A name with a colon is imported, and need not be registered:
+    A name with a colon is imported and need not be registered:
 
     >>> entry("mooring.nn:VirtualNode").build(MemorySpec(channels=16))
     VirtualNode(16, pool='mean', copies=1)
     """
     if not isinstance(name, str):
         raise TypeError(
-            f"zoo: name is {described(name)} but the name of a module was expected. Pass one of zoo.names(), or "
+            f"zoo: name is {described(name)}, expected the name of a module. Pass one of zoo.names(), or "
             "package.module:Name."
         )
     if ":" in name:
-        return own_entry(name)
+        return imported_entry(name)
     if name not in names():
         known = ", ".join(names())
         raise ValueError(f"zoo: unknown module {name!r}; {suggest(name, names(), f'there are {known}.')}")
@@ -114,32 +114,32 @@ def entry(name: str) -> Entry:
     return _ENTRIES[name]
 
 
-def own_entry(name: str) -> Entry:
-    """The entry of ``package.module:Name``: a builder, a class that takes a spec, or one that takes some of its fields.
+def imported_entry(name: str) -> Entry:
+    """Return the entry of ``package.module:Name``: a builder, or a class that takes a spec or some of its fields.
 
-    It keeps the name that was given, so that another process finds it by that name too.
+    The entry keeps the import path as its name, so that another process can import it too.
     """
-    found = import_object(name, "zoo")
-    if not callable(found) or isinstance(found, nn.Module):
+    factory = import_object(name, "zoo")
+    if not callable(factory) or isinstance(factory, nn.Module):
         raise ValueError(
-            f"zoo: {name} is {type(found).__name__}, expected a class or a function that builds a module from a "
+            f"zoo: {name} is {type(factory).__name__}, expected a class or a function that builds a module from a "
             "MemorySpec."
         )
-    builder: Builder = found
-    if not takes_spec(found):
-        needed = _needed(found, name)
+    builder: Builder = factory
+    if not takes_spec(factory):
+        arguments = _spec_arguments(factory, name)
 
         def builder(spec: MemorySpec) -> nn.Module | None:
-            return found(**{field: getattr(spec, field) for field in needed})
+            return factory(**{field: getattr(spec, field) for field in arguments})
 
-    about = (inspect.getdoc(found) or "").strip().splitlines()
+    about = (inspect.getdoc(factory) or "").strip().splitlines()
     return Entry(name, about[0] if about else name, "", builder, name, len(names()))
 
 
-def takes_spec(found: Callable[..., Any]) -> bool:
-    """Whether a callable builds a module from a :class:`MemorySpec`: one argument, called ``spec`` or annotated so."""
+def takes_spec(factory: Callable[..., Any]) -> bool:
+    """Return whether a callable builds a module from a :class:`MemorySpec`: one argument, named or annotated so."""
     try:
-        parameters = list(inspect.signature(found).parameters.values())
+        parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):  # some built-in classes have no signature
         return False
     if not parameters or any(required(parameter) for parameter in parameters[1:]):
@@ -149,10 +149,10 @@ def takes_spec(found: Callable[..., Any]) -> bool:
     return parameters[0].name == "spec" or named.rpartition(".")[2] == MemorySpec.__name__
 
 
-def _needed(found: Callable[..., Any], name: str) -> list[str]:
-    """The fields of a spec that a callable has arguments for; an error if it needs anything else."""
+def _spec_arguments(factory: Callable[..., Any], name: str) -> list[str]:
+    """Return the fields of a spec that a callable accepts; raise if it requires anything else."""
     try:
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):
         parameters = {}  # type: ignore[assignment]
     known = [field.name for field in fields(MemorySpec)]
@@ -166,7 +166,7 @@ def _needed(found: Callable[..., Any], name: str) -> list[str]:
 
 
 def required(parameter: inspect.Parameter) -> bool:
-    """Whether a callable cannot be called without this argument."""
+    """Return whether a callable cannot be called without this argument."""
     return parameter.default is parameter.empty and parameter.kind not in (
         parameter.VAR_POSITIONAL,
         parameter.VAR_KEYWORD,
@@ -174,11 +174,11 @@ def required(parameter: inspect.Parameter) -> bool:
 
 
 def build(name: str, spec: MemorySpec) -> nn.Module | None:
-    """The module called ``name``; None for ``"none"``, the absence of a global module.
+    """Build the module called ``name``; None for ``"none"``, which builds no module.
 
     >>> build("anchored", MemorySpec(channels=16, slots=4))
     SlotVirtualNode(16, slots=4, heads=4, anchored=True)
     """
-    found = entry(name)
+    module_entry = entry(name)
     check_spec("zoo", spec)
-    return found.build(spec)
+    return module_entry.build(spec)

@@ -1,4 +1,4 @@
-"""Attention that is not normalised, or whose lost cardinality is put back: ACAM and CPA."""
+"""Attention without normalisation (ACAM), and attention with its cardinality restored (CPA)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mooring.ops.checks import check_flag
 from mooring.zoo.base import SlotRival, update_options, write_options
 from mooring.zoo.registry import register
 
-# exp(40) is well within float32; a slot that gathers more mass than that stops growing.
+# exp(40) is well within float32; the mass of a slot is capped there.
 MAX_LOG_MASS = 40.0
 
 
 class MagnitudeUpdate(SlotUpdate):
-    r"""Slot state -> slot memory, with a norm only inside the residual branch, so that it cannot erase the size.
+    r"""Slot state -> slot memory, with a norm only inside the residual branch, so that magnitude is preserved.
 
     .. math::
         u = S + \operatorname{asinh}(c) \, W_O, \qquad Z = u + \operatorname{FF}(\operatorname{LN}(u)), \qquad
         c = Z_{\text{mass}} \, \mu \;\text{ or }\; \mu
 
-    Sums grow with the graph; ``asinh`` leaves small ones almost unchanged and takes the logarithm of large ones. That
-    is the "additional scaling or clipping" which the paper says unnormalised reads require.
+    Sums grow with the graph; ``asinh`` leaves small sums almost unchanged and takes the logarithm of large ones. This
+    is the "additional scaling or clipping" that unnormalised reads require according to the paper.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
-        total: take the sum :math:`Z_{\text{mass}} \mu` of the state, not its content.
+        total: use the sum :math:`Z_{\text{mass}} \mu` of the state instead of its content.
     """
 
     def __init__(self, spec: MemorySpec, *, total: bool) -> None:
@@ -57,11 +57,11 @@ class MagnitudeUpdate(SlotUpdate):
 
 @register("acam", title="unnormalised sum attention", paper="Marcoccia et al. 2026 (NetDiff)")
 class SumVirtualNode(SlotRival):
-    r"""Slots that keep the unnormalised sum :math:`\sum_i e^{s_i} v_i = Z \mu`.
+    r"""Slots that store the unnormalised sum :math:`\sum_i e^{s_i} v_i = Z \mu`.
 
-    Paper: the ACAM tokens of NetDiff (Marcoccia et al. 2026), as our paper describes them.
-    Departs: the sum passes ``asinh`` and slots are normalised inside a residual branch only, see
-    :class:`MagnitudeUpdate`; no code or settings for NetDiff's own scaling were found.
+    Paper: the ACAM tokens of NetDiff (Marcoccia et al. 2026), as described in our paper.
+    Departs: ``asinh`` is applied to the sum, and slots are normalised inside a residual branch only, see
+    :class:`MagnitudeUpdate`; no code or settings of NetDiff's scaling are public.
     """
 
     def __init__(self, spec: MemorySpec) -> None:
@@ -70,7 +70,7 @@ class SumVirtualNode(SlotRival):
 
 
 class CountedWrite(SlotWrite):
-    """A write whose slots all receive something of the whole set: the mean and the number of a graph's sources."""
+    """Write whose slots all receive a statistic of the whole set: mean and number of a graph's sources."""
 
     def whole_set(
         self,
@@ -84,15 +84,14 @@ class CountedWrite(SlotWrite):
         plan: Plan | None = None,
         **_: Any,
     ) -> SlotState:
-        """Return mean and size of the set that is written, from the arguments of a write.
+        """Return mean and size of the written set, from the arguments of a write.
 
-        Addresses and a carried memory do not change it, nor does dropout, which hides some writes of a node: the node
-        still belongs to the set. A node whose weights differ between slots or heads counts as often as they do on
-        average.
+        Addresses and a memory of the previous layer do not change the set, nor does dropout, which hides some writes of
+        a node but not the node. If the weights of a node differ between slots or heads, their average counts.
         """
         if log_weight is not None and log_weight.dim() > 1:
             rows = log_weight.flatten(1)
-            # The logarithm of a sum of nothing has no gradient.
+            # The logarithm of an empty sum has no gradient.
             absent = (rows == -math.inf).all(dim=1)
             mean = rows.masked_fill(absent.unsqueeze(1), 0.0).logsumexp(dim=1) - math.log(rows.size(1))
             log_weight = mean.masked_fill(absent, -math.inf)
@@ -123,7 +122,7 @@ class AdditiveWrite(CountedWrite):
 class ScaledWrite(CountedWrite):
     r"""Attention scaled by a learned function of the set's size, :math:`\psi(n) \odot \mu`, with :math:`\psi(0) = 0`.
 
-    Departs: :math:`\psi` takes :math:`\log(1 + n)` and not :math:`n`, which can be far outside a small network's range.
+    Departs: :math:`\psi` takes :math:`\log(1 + n)`, because :math:`n` can be far outside a small network's range.
     """
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
@@ -145,12 +144,12 @@ class ScaledWrite(CountedWrite):
 
 
 class CardinalityVirtualNode(SlotRival):
-    """Slots by cardinality-preserved attention.
+    """Slots with cardinality-preserved attention.
 
     Paper: Zhang and Xie 2020 (arXiv 1907.02204), the additive and the scaled model.
-    Departs: their sets are neighbourhoods and ours are the sources of a graph, so all slots receive the same size:
-    that of the whole set, not of the part a slot attends to. What they hold passes ``asinh``, see
-    :class:`MagnitudeUpdate`; the additive model adds the sum before that, which presses together what slots hold apart.
+    Departs: sets are the sources of a graph instead of neighbourhoods, so all slots receive the size of the whole set,
+    not of the part that a slot attends to. ``asinh`` is applied to the content, see :class:`MagnitudeUpdate`; the
+    additive model adds the sum before ``asinh``, which compresses differences between slots.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.

@@ -1,4 +1,4 @@
-"""Capacity without addresses: one virtual node as wide as all slots together, or many that nothing selects among."""
+"""Capacity without addresses: one wide virtual node, or several without addressing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GlobalFiLMBroadcast(GlobalFiLM):
 
 
 class ModulatedBroadcast(nn.Module):
-    r"""Each node modulates the whole state and takes what is left of it: FiLM before the state is split up.
+    r"""Decoder in which each node modulates the whole state, then decodes it: FiLM before the MLP.
 
     .. math::
         [\gamma_j, \beta_j] = \operatorname{MLP}(h_j), \qquad
@@ -50,7 +50,7 @@ class ModulatedBroadcast(nn.Module):
 
 
 class BilinearBroadcast(nn.Module):
-    r"""Each node makes the weights of a linear map of the state, of rank ``hidden``: a hypernetwork.
+    r"""Decoder in which each node generates a linear map of the state, of rank ``hidden``: a hypernetwork.
 
     .. math::
         h_j + \epsilon W_O \big(\operatorname{MLP}(h_j) \odot W z\big)
@@ -74,24 +74,24 @@ class BilinearBroadcast(nn.Module):
 
 
 class WideVirtualNode(GlobalModule):
-    r"""Node features -> one state of width :math:`M d` -> all nodes, through a decoder that may or may not be joint.
+    r"""Node features -> one state of width :math:`M d` -> all nodes, through a separable or joint decoder.
 
     .. math::
         z = s + \operatorname{pool}_i \phi(h_i), \qquad \phi(h) = \operatorname{GELU}(W_2 \operatorname{GELU}(W_1 h)),
         \qquad h_j^+ = F(h_j, z)
 
-    The map :math:`\phi` is there because a pool of linear features has rank :math:`d`, however wide. It can keep
-    sources apart in different coordinates, and a joint :math:`F` can select them: implicit addressing.
+    The map :math:`\phi` is needed because a pool of linear features has rank :math:`d` at any width. It can store
+    sources in different coordinates, and a joint :math:`F` can select among them: implicit addressing.
 
     Paper: ``prop:separable``, ``eq:global-slot-film``, and "one wide VN with D = Md" of the discussion.
-    Departs: no MLP between pool and decoder; its parameters go to both sides instead. With addresses, :math:`\phi`
-    sees them; the decoder sees the node, which has them from its encoder. Sums pass ``asinh``.
+    Departs: no MLP between pool and decoder; encoder and decoder have its parameters instead. Addresses, if given, are
+    an input of :math:`\phi`; the decoder receives the node, whose encoder includes them. ``asinh`` is applied to sums.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`; ``slots * channels`` is the width, ``hidden_channels`` that of
             :math:`\phi` and :math:`F`.
         decoder: one of the broadcasts, built.
-        total: pool by sum, not by mean.
+        total: pool by sum instead of mean.
     """
 
     def __init__(self, spec: MemorySpec, decoder: nn.Module, *, total: bool = False) -> None:
@@ -109,8 +109,8 @@ class WideVirtualNode(GlobalModule):
 
     def gather(self, writers: Rows) -> Tensor:
         pooled = writers.pooled(self.encoder(self.locate(writers)))
-        kept = torch.asinh(pooled.total) if self.total else pooled.content
-        return self.state + kept.flatten(2).to(self.state.dtype)
+        content = torch.asinh(pooled.total) if self.total else pooled.content
+        return self.state + content.flatten(2).to(self.state.dtype)
 
     def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
         out: Tensor = self.decoder(readers, gathered.squeeze(1))
@@ -171,13 +171,14 @@ def wide_bilinear_sum(spec: MemorySpec) -> nn.Module:
 
 @register("vn-independent", title="as many independent virtual nodes as slots", paper="Marcoccia 2026, control")
 class IndependentVirtualNodes(GlobalModule):
-    r"""As many mean-pool virtual nodes as slots, initialised and updated independently; nodes get their average.
+    r"""Mean-pool virtual nodes, as many as slots, updated independently; nodes receive their average.
 
     .. math::
         z_m = s_m + \operatorname{MLP}_m(s_m + \tfrac1n \textstyle\sum_i h_i), \qquad
         h_j^+ = h_j + \epsilon \operatorname{MLP}([h_j, \tfrac1M \sum_m z_m])
 
-    Their states differ, unlike those of clones, but nothing selects among them: neither write nor read has an address.
+    Their states differ, unlike the states of clones, but neither write nor read has an address that could select a
+    state.
 
     Paper: the control beside "symmetric VN clones remain one channel" (``app:capacity``).
     """

@@ -157,7 +157,7 @@ def test_without_cuda_the_command_says_so_in_one_line(monkeypatch: pytest.Monkey
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     done = CliRunner().invoke(app, ["bench", "--device", "cuda"])
     assert isinstance(done.exception, ValueError)
-    assert str(done.exception).startswith("bench: device 'cuda' was asked for, but torch finds no CUDA device here.")
+    assert str(done.exception).startswith("bench: device 'cuda' was requested, but torch finds no CUDA device.")
     assert "\n" not in str(done.exception)
 
 

@@ -14,4 +14,4 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOORING_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-    experiment._remembered.cache_clear()
+    experiment._loaded.cache_clear()

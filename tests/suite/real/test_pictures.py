@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mooring.nn import SlotVirtualNode
 from mooring.suite.cli import app
-from mooring.suite.real import depiction
+from mooring.suite.real import pictures
 from mooring.suite.real.data import generated_graphs
 from mooring.suite.real.pictures import counted, draw, written
 from mooring.suite.train import RunRequest, resolve, run_one
@@ -46,12 +46,12 @@ def test_every_atom_has_a_place_with_rdkit_and_without(monkeypatch: pytest.Monke
     graphs = generated_graphs(5)
     nodes, edges = slice(*graphs.node_start[2:4]), slice(*graphs.edge_start[2:4])
     given = graphs.x[nodes], graphs.edge[edges], graphs.edge_attr[edges]
-    found = depiction.positions(*given)
+    found = pictures.positions(*given)
     assert found.shape == (len(given[0]), 2)
     assert len(np.unique(found.round(6), axis=0)) == len(found)
     if importlib.util.find_spec("rdkit"):
-        monkeypatch.setattr(depiction.importlib.util, "find_spec", lambda name: None)
-        assert not np.allclose(depiction.positions(*given), found)
+        monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
+        assert not np.allclose(pictures.positions(*given), found)
 
 
 def test_the_command_draws_a_run(tmp_path: Path) -> None:

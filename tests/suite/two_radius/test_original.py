@@ -99,7 +99,5 @@ def test_messages() -> None:
         match=r"^two-radius-original: 500 steps of 16 graphs, but the training split has 7000\. Lower ",
     ):
         OriginalExperiment(replace(FULL, steps_per_epoch=500), "gcn", 0)
-    with pytest.raises(
-        ValueError, match=r"^two-radius-original: memory_blocks=5, above layers=4\. Each stands after a "
-    ):
+    with pytest.raises(ValueError, match=r"^two-radius-original: memory_blocks=5, above layers=4\. Each follows a "):
         OriginalExperiment(replace(FULL, memory_blocks=5), "gcn", 0)

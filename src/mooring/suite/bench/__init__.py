@@ -1,4 +1,4 @@
-"""Speed and memory against peers and against the bare matrix products, gated on the oracle."""
+"""Benchmarks of speed and memory against peers and against the bare matrix products, gated on the oracle."""
 
 from mooring.suite.bench.gate import WrongResult
 from mooring.suite.bench.run import bench

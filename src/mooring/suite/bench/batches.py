@@ -1,4 +1,4 @@
-"""Ordinary batches of molecules: the default module against what its users would write or run instead."""
+"""Small batches of molecules: the default module against common alternatives."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PEERS_OF_BATCHES = (DEFAULT, PADDED, "GINEConv", "OGB-style VN", "GPSConv multih
 
 
 class PaddedSlots(nn.Module):
-    """:class:`~mooring.nn.SlotVirtualNode` as one would write it down: pad, ``einsum``, ``logsumexp``, and autograd.
+    """:class:`~mooring.nn.SlotVirtualNode` in plain PyTorch: pad, ``einsum``, ``logsumexp``, and autograd.
 
-    The same parameters and the same numbers, without plan, checks, masks or a choice of order.
+    Same parameters and same outputs, without plan, checks, masks or a choice of order.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -62,7 +62,7 @@ class PaddedSlots(nn.Module):
 
 
 class LocalLayer(nn.Module):
-    """A GINE layer over chains of bonds, two directed edges per bond: the local work that a memory is added to."""
+    """GINE layer over chains of bonds, two directed edges per bond: the local work of a model with a memory."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -73,14 +73,14 @@ class LocalLayer(nn.Module):
     def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         if self.edges is None:
             start = (batch[1:] == batch[:-1]).nonzero().squeeze(1)
-            forth = torch.stack([start, start + 1])
-            bonds = torch.cat([forth, forth.flip(0)], dim=1)
+            forward = torch.stack([start, start + 1])
+            bonds = torch.cat([forward, forward.flip(0)], dim=1)
             self.edges = bonds, torch.randn(bonds.size(1), x.size(1), device=x.device)
         return self.conv(x, *self.edges)
 
 
 def compare_batches(shapes: Sequence[str], peers: Sequence[str], base: Setting, repeats: int) -> list[dict[str, Any]]:
-    """One row per batch, width and number of threads: training time of each peer over that of the default module."""
+    """Return one row per batch, width and number of threads: training times relative to the default module."""
     from mooring.suite.bench.compare import time_peers
 
     before, rows = torch.get_num_threads(), []
@@ -91,12 +91,12 @@ def compare_batches(shapes: Sequence[str], peers: Sequence[str], base: Setting, 
                 setting = replace(base, dim=width, slots=SLOTS)
                 for shape in shapes:
                     batch = get_shape(shape).batch()
-                    found = time_peers(batch, peers, setting, repeats)[0]["training"]
+                    times = time_peers(batch, peers, setting, repeats)[0]["training"]
                     row: dict[str, Any] = {"graphs": int(batch[-1]) + 1, "nodes": batch.numel()}
                     row |= {"width": width, "threads": threads}
-                    ours = found[DEFAULT]
+                    ours = times[DEFAULT]
                     row |= {
-                        f"{name}_over_slots": found[name].minimum / ours.minimum for name in peers if name != DEFAULT
+                        f"{name}_over_slots": times[name].minimum / ours.minimum for name in peers if name != DEFAULT
                     }
                     row["noise"] = ours.median / ours.minimum
                     rows.append(row)

@@ -1,4 +1,4 @@
-"""Every contestant on one batch: time as multiples of the floor and of the slots, and extra memory."""
+"""Comparison of all contestants on one batch: time relative to the floor and to the slots, and extra memory."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Row = dict[str, Any]
 Run = Callable[[], None]
 PRODUCTS, COPY = "floor: products", "floor: copy"
 
-# What a sweep over sizes varies, one at a time.
+# Values of a sweep over sizes, which varies one size at a time.
 VARIED: dict[str, tuple[int, ...]] = {"slots": (4, 16, 64, 256), "heads": (1, 2, 4, 8), "dim": (64, 128, 256, 512)}
 
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
-    """One row per contestant: times over the floor and over the slots, and how noisy those of training were."""
+    """Return one row per contestant: times relative to the floor and to the slots, and the noise of training times."""
     batch = get_shape(shape).batch()
-    # Memory first: once it has timed the peers, this process keeps as much as the largest of them needed.
+    # Measure memory first: after timing, this process keeps as much memory as the largest peer needed.
     measured = [name for name in peers if memory and _has_memory(get_peer(name), batch, setting)]
     extra = extra_memory(measured, shape, setting) if measured else {}
     timings, notes = time_peers(batch, peers, setting, repeats)
     rows: list[Row] = []
     for name in [PRODUCTS, COPY, *peers]:
         row: Row = {"shape": shape, "contestant": name}
-        for kind, found in timings.items():
-            row[f"{kind}_over_floor"] = found[name].minimum / floor_seconds(found) if name in found else None
-        for kind, found in timings.items():
-            row[f"{kind}_over_slots"] = found[name].minimum / found[OURS].minimum if name in found else None
+        for kind, times in timings.items():
+            row[f"{kind}_over_floor"] = times[name].minimum / floor_seconds(times) if name in times else None
+        for kind, times in timings.items():
+            row[f"{kind}_over_slots"] = times[name].minimum / times[OURS].minimum if name in times else None
         trained = timings["training"].get(name)
         row["noise"] = trained.median / trained.minimum if trained else None
         row["extra_memory"] = extra.get(name)
@@ -47,15 +47,15 @@ def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, me
 
 
 def compare_sizes(shape: str, peers: Sequence[str], base: Setting, repeats: int) -> list[Row]:
-    """One row per setting around the base: the slots over their floor, and each peer over the slots."""
+    """Return one row per setting around the base: the slots relative to their floor, and peers to the slots."""
     rows: list[Row] = []
     batch = get_shape(shape).batch()
     for setting in settings(base):
         timings, _ = time_peers(batch, peers, setting, repeats)
         row: Row = {"shape": shape, "slots": setting.slots, "heads": setting.heads, "dim": setting.dim}
         row["order"] = "folded" if setting.folded else "projected"
-        for kind, found in timings.items():
-            row[f"{kind}_over_floor"] = found[OURS].minimum / floor_seconds(found)
+        for kind, times in timings.items():
+            row[f"{kind}_over_floor"] = times[OURS].minimum / floor_seconds(times)
         for name in peers:
             if name != OURS:
                 times = timings["training"]
@@ -65,7 +65,7 @@ def compare_sizes(shape: str, peers: Sequence[str], base: Setting, repeats: int)
 
 
 def settings(base: Setting) -> list[Setting]:
-    """The base and its neighbours, each once: slots, heads and width are varied one at a time."""
+    """Return the base and its neighbours, each once: slots, heads and width vary one at a time."""
     around = [Setting(**asdict(base) | {field: value}) for field, values in VARIED.items() for value in values]
     return list(dict.fromkeys([base, *around]))
 
@@ -73,10 +73,10 @@ def settings(base: Setting) -> list[Setting]:
 def time_peers(
     batch: Tensor, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
-    """Times of ``forward`` and ``training`` by contestant, floor included, and why some are missing."""
+    """Time ``forward`` and ``training`` of each contestant and the floor; also return reasons for missing times."""
     batch = batch.to(setting.device)
     check_oracle(batch)
-    torch.compiler.reset()  # compiled contestants of earlier shapes would use up the compiler's limit of variants
+    torch.compiler.reset()  # earlier shapes would exhaust the compiler's limit of variants
     num_graphs = int(batch[-1]) + 1
     x = torch.randn(batch.numel(), setting.dim, device=setting.device)
     notes, passes = {}, {"forward": False, "training": True}
@@ -91,7 +91,7 @@ def time_peers(
         module = peer.place(setting).train()
         forward = partial(_call, peer.call(module), batch, num_graphs)
         steps = {kind: step(forward, module, x.to(peer.dtype), backward=backward) for kind, backward in passes.items()}
-        notes[name] = _refusal(peer, steps["forward"])
+        notes[name] = _compiler_error(peer, steps["forward"])
         if notes[name]:
             continue
         notes[name] = peer.no_backward(setting.device)
@@ -105,19 +105,19 @@ def time_peers(
 def time_peers_in_new_process(
     shape: str, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
-    """As :func:`time_peers`, in a new process with an empty heap and as many threads as this one.
+    """Run :func:`time_peers` in a new process with an empty heap and the same number of threads.
 
-    A process that keeps what it frees ends up with holes that are too small for the next larger graph.
+    A process that keeps freed memory fragments it into holes that are too small for the next larger graph.
     """
     request = {"shape": shape, "peers": list(peers), "setting": asdict(setting), "repeats": repeats}
     ((timings, notes),) = run_in_new_process(
         "mooring.suite.bench.compare", "print_times", {**request, "threads": torch.get_num_threads()}
     )
-    return {kind: {name: Timing(*one) for name, one in found.items()} for kind, found in timings.items()}, notes
+    return {kind: {name: Timing(*pair) for name, pair in times.items()} for kind, times in timings.items()}, notes
 
 
 def print_times(request: Mapping[str, Any]) -> None:
-    """Time the peers of a request and print what was found."""
+    """Time the peers of a request and print the timings and notes as JSON."""
     torch.set_num_threads(request["threads"])
     keep_freed_memory()
     batch, setting = get_shape(request["shape"]).batch(), Setting(**request["setting"])
@@ -125,7 +125,7 @@ def print_times(request: Mapping[str, Any]) -> None:
 
 
 def floor_seconds(timings: Mapping[str, Timing]) -> float:
-    """The floor: the bare products and one copy of the features."""
+    """Return the time of the floor: the bare products and one copy of the features."""
     return timings[PRODUCTS].minimum + timings[COPY].minimum
 
 
@@ -134,17 +134,17 @@ def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor
 
 
 def _too_large(peer: Peer, batch: Tensor, setting: Setting) -> str:
-    """Why the peer is left out on this batch, or nothing."""
+    """Return why the peer is omitted on this batch, or an empty string."""
     return peer.too_large(int(torch.bincount(batch).max()), int(batch[-1]) + 1, setting)
 
 
 def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
-    """Whether the peak of a training call can be measured and is the peer's own."""
+    """Return whether the peak of a training call can be measured and belongs to the peer alone."""
     return not (peer.compiled or peer.no_backward(setting.device) or _too_large(peer, batch, setting))
 
 
-def _refusal(peer: Peer, run: Callable[[], object]) -> str:
-    """The message of a compiled contestant whose compiler does not work here; any other error is raised."""
+def _compiler_error(peer: Peer, run: Callable[[], object]) -> str:
+    """Return the message of a compiled contestant whose compiler does not work here; raise any other error."""
     if not peer.compiled:
         return ""
     try:
@@ -155,22 +155,22 @@ def _refusal(peer: Peer, run: Callable[[], object]) -> str:
 
 
 def floor(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Run]:
-    """The least a write and a read can cost, timed beside everything else: bare matrix products, and one copy."""
+    """Return the lower bounds of a write and a read, timed with all contestants: bare matrix products, and one copy."""
     products = folded if setting.folded else projected
     return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting)}
 
 
 def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """The skinny products of write and read over all nodes, graph boundaries ignored.
+    """Return the skinny products of write and read over all nodes, without graph boundaries.
 
-    Two for each of write and read forward, four for each backward, none recomputed. Outputs are allocated
-    beforehand, so that nothing but the products is timed.
+    Write and read have two products each forward and four backward, none recomputed. Outputs are allocated beforehand,
+    so that only the products are timed.
     """
-    of_nodes, of_slots, dim = (num_nodes, setting.rows), (setting.rows, setting.dim), setting.dim
+    node_shape, slot_shape, dim = (num_nodes, setting.rows), (setting.rows, setting.dim), setting.dim
     with torch.device(setting.device):
-        x, table = torch.randn(num_nodes, dim), torch.randn(of_slots)
-        weights, scores = torch.rand(of_nodes), torch.empty(of_nodes)
-        wide, small = torch.empty(num_nodes, dim), torch.empty(of_slots)
+        x, table = torch.randn(num_nodes, dim), torch.randn(slot_shape)
+        weights, scores = torch.rand(node_shape), torch.empty(node_shape)
+        wide, small = torch.empty(num_nodes, dim), torch.empty(slot_shape)
 
     def score() -> None:
         torch.mm(x, table.t(), out=scores)
@@ -194,8 +194,7 @@ def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
 
 
 def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """The products where slots x heads is large: nodes are projected to keys, values and queries before they meet
-    the slots.
+    """Return the products for large slots x heads, which first project nodes to keys, values and queries.
 
     Backward, each product has two of its own size.
     """
@@ -220,7 +219,7 @@ def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
 
 
 def copy(num_nodes: int, setting: Setting) -> Run:
-    """One pass over the features."""
+    """Return one copy of the features."""
     with torch.device(setting.device):
         x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
 

@@ -1,4 +1,4 @@
-"""No wrong result is timed: the fast path is compared with the oracle on every shape before the clock starts."""
+"""Gate of the benchmarks: the fast path is compared with the oracle on every shape before timing."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from mooring import ops
 from mooring.ops import SlotState, reference
 
 TOLERANCE = 1e-10
-# Nodes for the oracle, which is a Python loop, and for the plain formula, which must see graphs cut into tiles.
+# Nodes for the oracle, which is a Python loop, and for the plain formula, which must cover several tiles.
 FEW, MANY = 300, 20_000
 SLOTS, HEADS, DIM = 3, 2, 5
 
 
 class WrongResult(ValueError):
-    """The fast path does not agree with the oracle."""
+    """Error of a fast path that does not agree with the oracle."""
 
 
 def check_oracle(batch: Tensor) -> float:
-    """Compare write and read on a batch with slower code, values and gradients; return the largest error.
+    """Compare values and gradients of write and read with slow references; return the largest error.
 
-    The oracle takes a thinned copy of the batch, in which every graph keeps its share; the plain formula over all nodes
-    at once takes the first nodes as they are. Both run on the device of the batch.
+    The oracle runs on a thinned copy of the batch, in which every graph keeps its share; the plain formula over all
+    nodes at once runs on the first nodes. Both run on the device of the batch.
     """
     thinned = batch[:: max(batch.numel() // FEW, 1)].unique(return_inverse=True)[1]
     error = max(_compare(thinned, reference), _compare(batch[:MANY], _Plain))
@@ -35,7 +35,7 @@ def check_oracle(batch: Tensor) -> float:
 
 
 class _Plain:
-    """The formulas over all nodes at once, with torch's own autograd."""
+    """Plain formulas over all nodes at once, with torch's autograd."""
 
     @staticmethod
     def write(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> SlotState:
@@ -65,7 +65,7 @@ def _compare(index: Tensor, slow: object) -> float:
         inputs = [x.clone().requires_grad_(), query.clone().requires_grad_()]
         state = module.write(inputs[1], inputs[0], inputs[0], index)  # type: ignore[attr-defined]
         context = module.read(inputs[0].expand(-1, HEADS, -1), inputs[1], state.content, index)  # type: ignore[attr-defined]
-        # A mean and not a sum: gradients stay of the size of one whatever the number of nodes.
+        # A mean, so that gradients have the same size for any number of nodes.
         loss = (state.content * grad).mean() + state.log_mass.mean() + context.square().mean()
         results.append([state.content, state.log_mass, context, *torch.autograd.grad(loss, inputs)])
     return max(float((fast - plain).detach().abs().max()) for fast, plain in zip(*results, strict=True))

@@ -1,4 +1,4 @@
-"""Time and peak memory of a call, in this process or in one of its own."""
+"""Time and peak memory of a call, in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ PATIENCE = 4.0
 # Names of glibc's mallopt(3).
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 NEVER = -1
-# What Linux knows about this process, and where its peak can be reset.
+# Linux's status of this process, and the file that resets its peak memory.
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Timing(NamedTuple):
-    """Seconds of one call. The minimum is reported, since noise only adds; median over minimum is the noise."""
+    """Seconds of one call. The minimum is reported, because noise only adds; median over minimum measures the noise."""
 
     minimum: float
     median: float
 
 
 def seconds(functions: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu") -> dict[str, Timing]:
-    """Time the functions; rounds take turns, so that a noisy moment hits all of them equally.
+    """Time the functions in alternating rounds, so that a noisy moment affects all of them equally.
 
-    A turn is two calls: the second one finds the memory that the first one needed. The very first call of each is not
-    counted, since it fetches its memory from the system. The clock stops when the device has finished.
+    A round is two calls; the second reuses the memory of the first. The very first call of each function is not
+    counted, because it allocates memory from the system. The clock stops when the device has finished.
     """
     rounds = {name: repeats if _seconds(function, device) < PATIENCE else 1 for name, function in functions.items()}
     times: dict[str, list[float]] = {name: [] for name in functions}
@@ -62,20 +62,20 @@ def _seconds(function: Callable[[], object], device: str) -> float:
 
 
 def synchronise(device: str) -> None:
-    """Wait until the device has done what it was asked to; a CPU already has."""
+    """Wait until the device has finished; a CPU always has."""
     if device == "cuda":
         torch.cuda.synchronize()
 
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
-    """Forward and backward to parameters and input, as in a training step, or a forward without gradients."""
+    """Return a function that runs forward and backward as in a training step, or a forward without gradients."""
     grad: list[Tensor] = []
 
     def with_gradients() -> None:
         module.zero_grad(set_to_none=True)
         leaf = x.detach().requires_grad_()
         out = forward(leaf)
-        if not grad:  # the gradient that the backward starts from is the caller's, in time and in memory
+        if not grad:  # the output gradient belongs to the caller, in time and in memory
             grad.append(torch.ones_like(out))
         out.backward(grad[0])
 
@@ -87,22 +87,22 @@ def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, b
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep the memory it frees, as a caching allocator does; False where the C library cannot.
+    """Let this process keep freed memory, as a caching allocator does; return False without glibc.
 
-    Otherwise a tensor of half a gigabyte is given back after every pass and fetched again, page by page, before the
-    next: on a virtual machine that can take longer than the pass, and differs from moment to moment.
+    Otherwise a tensor of half a gigabyte is returned to the system after every pass and allocated again, page by page.
+    On a virtual machine that can take longer than the pass and varies from moment to moment.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     libc = ctypes.CDLL(None)
-    # All blocks from the heap, whose end is never cut.
+    # Allocate all blocks from the heap and never trim it.
     return bool(libc.mallopt(M_MMAP_MAX, 0)) and bool(libc.mallopt(M_TRIM_THRESHOLD, NEVER))
 
 
 def run_in_new_process(
     module: str, function: str, request: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> list[Any]:
-    """Call ``module.function(request)`` in a new process and return what it prints, one JSON value per line.
+    """Call ``module.function(request)`` in a new process and return its output, one JSON value per line.
 
     Raises:
         RuntimeError: the process failed.
@@ -122,22 +122,22 @@ def run_in_new_process(
 
 
 def extra_memory(peers: Sequence[str], shape: str, setting: Setting) -> dict[str, float]:
-    """Extra peak memory of a forward and backward by peer, in multiples of input + output + input gradient.
+    """Return the extra peak memory of a training call by peer, in multiples of input + output + input gradient.
 
-    Extra is what the call adds to what its caller holds, the input and the gradient of the output. So output and
-    input gradient alone, the least there can be, are two thirds.
+    Extra is the memory that the call adds to its caller's input and output gradient. The minimum, output and input
+    gradient alone, is two thirds.
     """
-    # Blocks above a megabyte go straight back to the system when freed, so that none is reused unseen.
+    # Freed blocks above a megabyte return to the system at once, so that no reuse is hidden.
     environment = {"OMP_NUM_THREADS": "1"} | dict.fromkeys(
         ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**20)
     )
     request = {"peers": list(peers), "shape": shape, "setting": asdict(setting)}
-    found = run_in_new_process("mooring.suite.bench.measure", "print_memory", request, environment)
-    return {peer: one["extra"] / one["tensors"] for peer, one in zip(peers, found, strict=True)}
+    peaks = run_in_new_process("mooring.suite.bench.measure", "print_memory", request, environment)
+    return {peer: peak["extra"] / peak["tensors"] for peer, peak in zip(peers, peaks, strict=True)}
 
 
 def print_memory(request: Mapping[str, Any]) -> None:
-    """Print the memory of each peer. Each is measured in a fork, so that nothing of one is left for the next."""
+    """Print the memory of each peer, each measured in a fork, so that no memory is left for the next."""
     torch.set_num_threads(1)  # before any work: a process with threads must not fork
     setting = Setting(**request["setting"])
     for name in request["peers"]:
@@ -159,7 +159,7 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
     few = batch[: min(num_nodes, 1000)]
     x = torch.randn(num_nodes, setting.dim, dtype=peer.dtype, device=setting.device)
 
-    # Code, thread pools and parameter gradients do not belong to the call; nor does what the caller holds.
+    # Warm up: code, thread pools and parameter gradients do not belong to the call, nor does the caller's memory.
     step(lambda part: forward(part, few, num_graphs), module, x[: few.numel()], backward=True)()
     grad = torch.ones(peer.output_rows(num_nodes, num_graphs), setting.dim, dtype=peer.dtype, device=setting.device)
 
@@ -172,10 +172,10 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
 
 
 def growth(run: Callable[[], object], device: str = "cpu") -> int:
-    """The most bytes by which memory rises while ``run`` runs: what torch allocates on a GPU, else resident memory.
+    """Return the largest growth of memory in bytes during ``run``: torch's allocations on a GPU, else resident memory.
 
-    ``ru_maxrss`` alone would not do: a process inherits it from the one that started it, and it never falls. Linux
-    keeps a mark for each address space that can be put back; elsewhere the inherited one is all there is.
+    ``ru_maxrss`` alone is not enough: a process inherits it from its parent, and it never falls. Linux has a peak per
+    address space that can be reset; other systems have only the inherited one.
     """
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

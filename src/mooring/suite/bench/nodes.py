@@ -1,6 +1,6 @@
 """Cost against the number of nodes of one graph, in memory and streamed from a memory map.
 
-A stream is one pass over the file to write and one to read, a chunk at a time.
+A stream is one pass over the file to write and one to read, in chunks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mooring.suite.bench.shapes import Setting
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 2_000_000, 10_000_000)
 PEERS_BY_SIZE = (OURS, "write + read", "ISAB", "GPSConv multihead")
-# Above the first a graph stays on disk; below the second its memory drowns in the noise of the process.
+# Above the first a graph stays on disk; below the second its memory is lost in the noise of the process.
 MOST_IN_MEMORY, LEAST_FOR_MEMORY = 2_000_000, 100_000
-# Everything is a multiple of the slots at this size, where fixed costs no longer matter.
+# All times are multiples of the slots at this size, at which fixed costs no longer matter.
 UNIT = 100_000
 MAPPED = "slots, memory map"
 # Nodes of one chunk of a stream.
@@ -38,9 +38,9 @@ Chunks = Callable[[], Iterator[Tensor]]
 def compare_nodes(
     sizes: Sequence[int], peers: Sequence[str], setting: Setting, repeats: int, memory: bool
 ) -> Iterator[tuple[list[Row], list[dict[str, Any]]]]:
-    """Rows of time per node and memory, and the panels of their plot: after every size, all that was measured."""
+    """Yield after every size the rows of time per node and memory so far, and the panels of their plot."""
     unit = min(sizes, key=lambda size: abs(size - UNIT))
-    found: dict[tuple[int, str, str], float] = {}
+    times_by_key: dict[tuple[int, str, str], float] = {}
     rows: list[Row] = []
     for size in sizes:
         notes: dict[str, str] = {}
@@ -57,33 +57,33 @@ def compare_nodes(
                 if time is None and not notes.get(name):
                     continue
                 if time is not None:
-                    found[size, name, kind] = time
-                wanted = memory and kind == "training" and time is not None and size >= LEAST_FOR_MEMORY
+                    times_by_key[size, name, kind] = time
+                with_memory = memory and kind == "training" and time is not None and size >= LEAST_FOR_MEMORY
                 rows.append(
                     {
                         "nodes": size,
                         "contestant": name,
                         "pass": kind,
                         "over_floor": time / floor_seconds(times) if time is not None and times else None,
-                        "extra_memory": extra_memory([name], f"1x{size}", setting)[name] if wanted else None,
+                        "extra_memory": extra_memory([name], f"1x{size}", setting)[name] if with_memory else None,
                         "note": notes.get(name),
                     }
                 )
-        if (unit, OURS, "training") in found:
-            yield _per_node(rows, found, unit), _panels(sizes, [*peers, MAPPED], found, unit)
+        if (unit, OURS, "training") in times_by_key:
+            yield _per_node(rows, times_by_key, unit), _panels(sizes, [*peers, MAPPED], times_by_key, unit)
 
 
-def _per_node(rows: list[Row], found: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
-    """The rows with their time per node, as a multiple of that of the slots at ``unit`` nodes."""
+def _per_node(rows: list[Row], times: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
+    """Add to the rows their time per node, as a multiple of the slots' at ``unit`` nodes."""
     for row in rows:
         key = (row["nodes"], row["contestant"], row["pass"])
         base = (unit, row["contestant"] if row["contestant"] == MAPPED else OURS, row["pass"])
-        row["time_per_node"] = found[key] / row["nodes"] / (found[base] / unit) if key in found else None
+        row["time_per_node"] = times[key] / row["nodes"] / (times[base] / unit) if key in times else None
     return rows
 
 
 def _mapped(size: int, setting: Setting, repeats: int) -> float:
-    """Minimum time of a forward over features on disk."""
+    """Return the minimum time of a forward over features on disk."""
     module = SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
     module = module.to(setting.device)
     check_stream(module, torch.randn(1009, setting.dim, device=setting.device), chunk=307)
@@ -99,14 +99,14 @@ def _mapped(size: int, setting: Setting, repeats: int) -> float:
 
 
 def _panels(
-    sizes: Sequence[int], names: Sequence[str], found: dict[tuple[int, str, str], float], unit: int
+    sizes: Sequence[int], names: Sequence[str], times: dict[tuple[int, str, str], float], unit: int
 ) -> list[dict[str, Any]]:
-    """Time against nodes, both passes; and time per node, flat where the cost is linear."""
-    base = found[unit, OURS, "training"]
+    """Return panels of time against nodes, both passes, and of time per node, which is flat if the cost is linear."""
+    base = times[unit, OURS, "training"]
     lines: list[dict[str, Any]] = []
     for name in names:
         for kind, words in (("training", "forward+backward"), ("forward", "forward")):
-            y = [found[size, name, kind] / base if (size, name, kind) in found else None for size in sizes]
+            y = [times[size, name, kind] / base if (size, name, kind) in times else None for size in sizes]
             if any(value is not None for value in y) and (kind == "training" or name in (OURS, MAPPED)):
                 lines.append({"label": f"{name}, {words}", "y": y})
     per_node = [
@@ -122,7 +122,7 @@ def _panels(
 
 
 def memory_map(path: Path, num_nodes: int, dim: int, device: str = "cpu") -> Chunks:
-    """Write random features to a file; return passes over it, in chunks that are read when they are asked for."""
+    """Write random features to a file; return a function that iterates over it in chunks."""
     features = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(num_nodes, dim))
     generator = torch.Generator().manual_seed(0)
     block = torch.randn(min(CHUNK, num_nodes), dim, generator=generator).numpy()
@@ -131,7 +131,7 @@ def memory_map(path: Path, num_nodes: int, dim: int, device: str = "cpu") -> Chu
     features.flush()
 
     def chunks() -> Iterator[Tensor]:
-        # Copy on write: torch wants memory it may write to, and nothing here does.
+        # Copy on write: torch requires writable memory, and nothing is written here.
         mapped = np.load(path, mmap_mode="c")
         for start in range(0, num_nodes, CHUNK):
             yield torch.from_numpy(mapped[start : start + CHUNK]).to(device)
@@ -141,7 +141,7 @@ def memory_map(path: Path, num_nodes: int, dim: int, device: str = "cpu") -> Chu
 
 @torch.no_grad()
 def forward_stream(module: SlotVirtualNode, chunks: Chunks) -> Iterator[Tensor]:
-    """The new features, chunk by chunk; equal to ``module(x)`` on all of them at once."""
+    """Yield the new features, chunk by chunk; equal to ``module(x)`` on all nodes at once."""
     state = None
     for x in chunks():
         written = module.write(x)

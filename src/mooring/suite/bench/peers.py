@@ -1,6 +1,6 @@
-"""What slots are timed against: each peer maps ``(x, batch, num_graphs)`` to new node features, or to graph features.
+"""Peers of the benchmarks: each maps ``(x, batch, num_graphs)`` to new node features, or to graph features.
 
-A peer that needs dense input gets it from PyG's ``to_dense_batch``, as its users do.
+A peer that needs dense input receives it from PyG's ``to_dense_batch``, as its users do.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from mooring.suite.bench.shapes import Setting
 
 Forward = Callable[[Tensor, Tensor, int], Tensor]
 
-# The most scores and feature numbers that a peer may hold at once; a larger shape is left out, and the record says so.
+# Largest number of scores and of features that a peer may hold at once; a larger shape is skipped with a note.
 MOST_SCORES, MOST_NUMBERS = 400_000_000, 150_000_000
 FLEX_BACKWARD = "flex_attention has no backward on CPU"
 
 
 class WriteRead(nn.Module):
-    """Our two ops alone, with slot tables as a memory would compute them: the operations that the floor bounds."""
+    """Our two ops alone, with slot tables as a memory would compute them: the operations bounded by the floor."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class WriteRead(nn.Module):
 
 
 class ProjectedSlots(nn.Module):
-    """The textbook order: project every node to keys and values, pad, call scaled_dot_product_attention twice."""
+    """Textbook order: project every node to keys and values, pad, call scaled_dot_product_attention twice."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -71,9 +71,9 @@ class ProjectedSlots(nn.Module):
 
 
 class FlexSlots(ProjectedSlots):
-    """The same without padding: all graphs in one row, kept apart by flex_attention's block masks.
+    """:class:`ProjectedSlots` without padding: all graphs in one row, separated by flex_attention's block masks.
 
-    The masks depend on the batch only and are made once, since layers share them.
+    The masks depend on the batch only and are built once, because layers share them.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -110,7 +110,7 @@ class FlexSlots(ProjectedSlots):
 
 
 class DenseAttention(nn.Module):
-    """GPSConv's global half alone, without a local layer: dense attention over all pairs of nodes."""
+    """Global half of GPSConv, without a local layer: dense attention over all pairs of nodes."""
 
     def __init__(self, setting: Setting, kind: str) -> None:
         super().__init__()
@@ -122,17 +122,16 @@ class DenseAttention(nn.Module):
 
 @dataclass(frozen=True)
 class Peer:
-    """A contestant.
+    """Contestant of the benchmarks.
 
     Args:
         build: setting -> module.
-        call: how the module is called.
-        scores: ``(largest graph, graphs, setting)`` -> number of attention scores held at once, for peers that hold
-            them.
-        dtype: of the features and the parameters.
-        compiled: made by a compiler, whose own memory would be measured too.
-        no_cpu_backward: why only its forward pass can be timed on a CPU.
-        readout: gives one row per graph, not per node.
+        call: module -> forward function.
+        scores: ``(largest graph, graphs, setting)`` -> number of attention scores in memory at once, if any.
+        dtype: dtype of the features and the parameters.
+        compiled: whether it is compiled; the compiler's memory would be measured too.
+        no_cpu_backward: reason that only the forward pass can be timed on a CPU.
+        readout: whether it returns one row per graph, not per node.
     """
 
     name: str
@@ -146,7 +145,7 @@ class Peer:
 
     @property
     def slug(self) -> str:
-        """The name as it is typed: lower case, and dashes between its words."""
+        """The name on the command line: lower case, words joined by dashes."""
         return "-".join(re.findall(r"[a-z0-9]+", self.name.lower()))
 
     def place(self, setting: Setting) -> nn.Module:
@@ -154,11 +153,11 @@ class Peer:
         return self.build(setting).to(device=setting.device, dtype=self.dtype)
 
     def no_backward(self, device: str) -> str:
-        """Why only the forward pass can be timed, or nothing."""
+        """Return why only the forward pass can be timed, or an empty string."""
         return self.no_cpu_backward if device == "cpu" else ""
 
     def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
-        """Why a shape is left out, or nothing."""
+        """Return why a shape is skipped, or an empty string."""
         if self.scores is None:
             return ""
         scores = self.scores(largest, graphs, setting)
@@ -173,10 +172,6 @@ class Peer:
 
 def _ragged(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch, num_graphs=num_graphs)
-
-
-def _compiled(module: Any) -> Forward:
-    return _ragged(torch.compile(module, dynamic=True))
 
 
 def _dense(module: Any) -> Forward:
@@ -195,24 +190,8 @@ def _layer(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch)
 
 
-def _readout(module: Any) -> Forward:
-    return lambda x, batch, num_graphs: module(x, batch, dim_size=num_graphs)
-
-
 def _slots(setting: Setting) -> nn.Module:
     return SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
-
-
-def _film(setting: Setting) -> nn.Module:
-    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
-
-
-def _isab(setting: Setting) -> nn.Module:
-    return InducedSetAttentionBlock(setting.dim, setting.slots, heads=setting.heads)
-
-
-def _set_transformer(setting: Setting) -> nn.Module:
-    return SetTransformerAggregation(setting.dim, heads=setting.heads)
 
 
 def _slot_scores(largest: int, graphs: int, setting: Setting) -> int:
@@ -224,13 +203,13 @@ def _pair_scores(largest: int, graphs: int, setting: Setting) -> int:
 
 
 def _feature_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Performer has random features instead of slots: those of queries and keys, and both again for the backward."""
+    """Count Performer's random features of queries and keys, and both again for the backward."""
     width = setting.dim // setting.heads
     return 4 * graphs * largest * setting.heads * int(width * math.log(width))
 
 
 def _one_row_scores(largest: int, graphs: int, setting: Setting) -> int:
-    """Block masks are made from a mask of every slot with every node of the batch, here at most graphs x largest."""
+    """Count the entries of the mask of every slot with every node, from which block masks are built."""
     return graphs * setting.slots * graphs * largest
 
 
@@ -239,28 +218,34 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer(OURS, _slots, _ragged),
-        Peer("slots, FiLM", _film, _ragged),
-        Peer("slots, compiled", _slots, _compiled, compiled=True),
+        Peer("slots, FiLM", lambda s: SlotVirtualNode(s.dim, s.slots, s.heads), _ragged),
+        Peer("slots, compiled", _slots, lambda m: _ragged(torch.compile(m, dynamic=True)), compiled=True),
         Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
         Peer("write + read", WriteRead, _ragged),
         Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
         Peer(batches.PADDED, batches.PaddedSlots, _plain, _slot_scores),
         Peer("GINEConv", batches.LocalLayer, _plain),
-        Peer("ISAB", _isab, _dense, _slot_scores),
+        Peer("ISAB", lambda s: InducedSetAttentionBlock(s.dim, s.slots, heads=s.heads), _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
         Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_cpu_backward=FLEX_BACKWARD),
-        Peer("SetTransformer", _set_transformer, _readout, _pair_scores, readout=True),
+        Peer(
+            "SetTransformer",
+            lambda s: SetTransformerAggregation(s.dim, heads=s.heads),
+            lambda m: lambda x, batch, num_graphs: m(x, batch, dim_size=num_graphs),
+            _pair_scores,
+            readout=True,
+        ),
         Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
         Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _feature_scores),
     )
 }
 
-# A module of the zoo is a contestant by its name there, as in ``zoo.lse``; this one holds a score for every pair.
+# Prefix of zoo modules as contestants, as in ``zoo.lse``; and the module with a score for every pair.
 ZOO, DENSE = "zoo.", "transformer"
 
 
 def get_peer(name: str) -> Peer:
-    """One of :data:`PEERS` by its name or its slug, or a module of the zoo as in ``zoo.lse``.
+    """Return one of :data:`PEERS` by its name or its slug, or a module of the zoo as in ``zoo.lse``.
 
     >>> get_peer("zoo.lse").name, get_peer("slots-film").name
     ('zoo.lse', 'slots, FiLM')
@@ -279,7 +264,7 @@ def get_peer(name: str) -> Peer:
 
 
 def zoo_peers() -> list[str]:
-    """All modules of the zoo as contestants."""
+    """Return the names of all modules of the zoo as contestants."""
     return [ZOO + name for name in zoo.names() if name != "none"]
 
 

@@ -1,4 +1,4 @@
-"""Run the benchmarks and print them as ratios."""
+"""Runner of the benchmarks, which prints ratios."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
     "batches": "Ordinary batches of molecules: training time over that of the default module",
     "zoo": "Every module of the zoo on one graph",
 }
-# Shapes where none are asked for; a sweep over nodes has its own.
+# Default shapes; a sweep over nodes has separate shapes.
 USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "batches": MOLECULES, "zoo": ("1x200", "1x2000", "1x20000")}
 CAPTION = (
     "Ratios of minimum times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
@@ -53,29 +53,31 @@ def bench(
 ) -> dict[str, Any]:
     """Compare the ops with the oracle, then time contestants in one run; return a record of ratios.
 
-    The process keeps what it frees from then on, see :func:`~mooring.suite.bench.measure.keep_freed_memory`.
+    The process keeps freed memory from then on, see :func:`~mooring.suite.bench.measure.keep_freed_memory`.
 
     Args:
         shapes: names of :data:`~mooring.suite.bench.shapes.SHAPES`, or equal graphs as in ``8x2000``. By default all;
             ``medium`` for a sweep over slots; one graph of 200, 2,000 and 20,000 nodes for the zoo. A sweep over nodes
-            has shapes of its own.
+            ignores them.
         threads: threads of every contestant.
         repeats: rounds, of two calls each; the minimum is reported.
-        console: where the table goes.
+        console: console for the table; nothing is printed if None.
         sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
             width; ``batches`` compares ordinary batches of molecules at two widths, with one thread and with two;
-            ``zoo`` compares all its modules.
+            ``zoo`` compares all modules of the zoo.
         peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
             those that suit the sweep.
         sizes: numbers of nodes for the sweep over nodes.
         setting: width, slots, heads and device; the base that a sweep over slots varies.
-        memory: also measure peak memory, each contestant in a process of its own.
-        save: given the record so far after each shape, so that a kill loses nothing that was measured.
+        memory: also measure peak memory, each contestant in a separate process.
+        save: called with the record so far after each shape, so that no measurement is lost if the process is killed.
 
     Raises:
         WrongResult: the ops differ from the oracle; nothing was timed.
     """
-    _check_sweep(sweep)
+    if sweep not in TITLES:
+        hint = suggest(sweep, TITLES, f"the sweeps are {', '.join(TITLES)}.")
+        raise ValueError(f"bench: unknown sweep {sweep!r}; {hint}")
     for name, number in (("threads", threads), ("repeats", repeats)):
         if number < 1:
             raise ValueError(f"bench: {name}={number}, expected 1 or more.")
@@ -83,7 +85,7 @@ def bench(
         get_shape(shape)
     setting = setting or Setting()
     if setting.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("bench: device 'cuda' was asked for, but torch finds no CUDA device here. Use 'cpu'.")
+        raise ValueError("bench: device 'cuda' was requested, but torch finds no CUDA device. Use 'cpu'.")
     default = {
         "peers": [name for name in PEERS if name not in (PADDED, "GINEConv")],
         "nodes": PEERS_BY_SIZE,
@@ -133,7 +135,7 @@ def bench(
 
 
 def table(record: dict[str, Any]) -> Table:
-    """The rows of a record as they will stand in a report, without columns that hold nothing."""
+    """Return the rows of a record as a table, without empty columns."""
     fields = list(dict.fromkeys(field for row in record["rows"] for field in row if row[field] is not None))
     words = {field for field in fields if any(isinstance(row.get(field), str) for row in record["rows"])}
     columns = tuple(Column(field.replace("_", " "), left=field in words, wide=field == "note") for field in fields)
@@ -141,25 +143,15 @@ def table(record: dict[str, Any]) -> Table:
     return Table(record["name"], record["title"], columns, rows, (record["caption"],))
 
 
-def _check_sweep(sweep: str) -> None:
-    if sweep not in TITLES:
-        hint = suggest(sweep, TITLES, f"the sweeps are {', '.join(TITLES)}.")
-        raise ValueError(f"bench: unknown sweep {sweep!r}; {hint}")
-
-
 def _text(value: object) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _machine(device: str, threads: int) -> str:
-    """What the times were measured on."""
-    where = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
-    return f"{where}{_processor()}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
-
-
-def _processor() -> str:
-    """The name of the processor, where the system tells it."""
+    """Describe the machine of the measurements, as far as the system provides it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    processor = names[0] if names else platform.processor() or platform.machine()
+    gpu = f"{torch.cuda.get_device_name()}, " if device == "cuda" else ""
+    return f"{gpu}{processor}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"

@@ -1,4 +1,4 @@
-"""What is measured: the sizes of a memory and its device, and the batches it runs on."""
+"""Settings and shapes of the benchmarks: sizes of a memory, its device, and the batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Setting:
-    """The sizes of a memory, by default those of the published tables, and the device it runs on.
+    """Sizes of a memory, by default those of the published tables, and its device.
 
     Args:
         dim: width of the features.
         slots: slots of the memory.
-        heads: heads, which divide ``dim``.
-        device: ``cpu`` or ``cuda``; modules and inputs are placed there.
+        heads: number of heads, a divisor of ``dim``.
+        device: ``cpu`` or ``cuda``, the device of modules and inputs.
     """
 
     dim: int = 128
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def rows(self) -> int:
-        """Slot queries of all heads."""
+        """Number of slot queries of all heads."""
         return self.slots * self.heads
 
     @property
@@ -55,21 +55,21 @@ class Setting:
 
 @dataclass(frozen=True)
 class Shape:
-    """A named batch: how many nodes each graph has, and a line about it."""
+    """Named batch: the number of nodes of each graph, and a description."""
 
     name: str
     about: str
     sizes: Callable[[torch.Generator], Tensor]
 
     def batch(self) -> Tensor:
-        """The sorted graph id of each node."""
+        """Return the sorted graph id of each node."""
         sizes = self.sizes(torch.Generator().manual_seed(0))
         return torch.repeat_interleave(torch.arange(sizes.numel()), sizes)
 
 
 def _skewed(generator: torch.Generator) -> Tensor:
     sizes = torch.exp(4.2 + 1.3 * torch.randn(128, generator=generator)).clamp(5, 3000).long()
-    sizes[0] = 3000  # the tail that a padded peer pays for is always there
+    sizes[0] = 3000  # guarantees the long tail that a padded peer pays for
     return sizes
 
 
@@ -86,15 +86,15 @@ SHAPES = {
 
 
 def get_shape(name: str) -> Shape:
-    """One of :data:`SHAPES`, equal graphs as in ``8x2000``, or a number of small molecules as in ``molecules-64``.
+    """Return one of :data:`SHAPES`, equal graphs as in ``8x2000``, or small molecules as in ``molecules-64``.
 
     >>> get_shape("3x5").batch().tolist()
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
     """
     if name in SHAPES:
         return SHAPES[name]
-    if few := re.fullmatch(r"molecules-([1-9]\d{0,5})", name):
-        count = int(few[1])
+    if molecules := re.fullmatch(r"molecules-([1-9]\d{0,5})", name):
+        count = int(molecules[1])
         return Shape(name, f"{count:,} graphs of 9-25 nodes", lambda g: torch.randint(9, 26, (count,), generator=g))
     equal = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", name)
     if equal is None:

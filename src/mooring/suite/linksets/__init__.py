@@ -2,7 +2,7 @@
 
 from mooring.suite import late
 
-#: The tasks of this folder, and the module that registers each.
+#: The tasks of this package, and the module that registers each.
 TASKS = {"linksets": "experiment"}
 
 __getattr__ = late(

@@ -1,4 +1,4 @@
-"""Pairs of nodes are judged: one by one, or in turns, in which each is told which of its rivals are taken."""
+"""Pair decoder: scores each candidate link once, or over several turns that see the competing links picked before."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from mooring.suite.linksets.data import LinkBatch
 
 
 def sector_middle(orientation: Tensor, sector: Tensor, sectors: int) -> Tensor:
-    """Direction of the middle of a sector, in radians from the x axis."""
+    """Return the direction of the middle of a sector, in radians from the x axis."""
     return orientation + (sector + 0.5) * (2 * math.pi / sectors)
 
 
-# Log-weights lie between about 11 and 18.4; brought to the scale of the other features.
+# Log-weights are between about 11 and 18.4; these scale them like the other features.
 WEIGHT_CENTRE, WEIGHT_SCALE = 15.0, 2.0
 
 
 class PairDecoder(nn.Module):
-    r"""Candidate pairs -> one logit each, the same whichever node comes first.
+    r"""Candidate pairs -> one logit each, independent of the order of the two nodes.
 
     .. math::
         u_{ij} = \phi\bigl(W_{s(i,j)} h_i, e_{ij}\bigr), \qquad \ell_{ij} = \psi(u_{ij} + u_{ji}, u_{ij} \odot u_{ji})
 
-    :math:`u_{ij}` is what node i thinks of j. A node has one vector for each of its sectors, :math:`W_s h_i`, and the
-    pair takes that of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` hold all that the greedy
-    solver knows of one pair: weight, distance, both gains, and where in the sector j stands.
+    :math:`u_{ij}` is the view of node i on j. A node has one vector per sector, :math:`W_s h_i`, and the pair uses the
+    vector of the sector :math:`s(i,j)` in which i sees j. The features :math:`e_{ij}` are the inputs of the greedy
+    solver for one pair: weight, distance, both gains, and the direction of j within the sector.
 
-    With several turns each pair is judged again when it knows which of its heavier rivals the last turn took:
+    With several turns each pair is scored again, given which of its heavier rivals the last turn picked:
 
     .. math::
         e_{ij}^{(t+1)} = \bigl(e_{ij},\ \log(1 + r_{ij}(p^{(t)})),\ \tanh(\ell_{ij}^{(t)} / 4)\bigr), \qquad
         p^{(t)} = \sigma(\ell^{(t)})
 
-    where :math:`r_{ij}(p)` counts them by their shares, see :class:`Rivals`.
+    where :math:`r_{ij}(p)` is the sum of their probabilities, see :class:`Rivals`.
 
     Args:
         channels: width of the node vectors.
         sectors: sectors of a node.
         hidden: width inside.
-        turns: how often a pair is told of its heavier rivals, first of all of them. With 0 it is judged once, and told
-            of none. All turns have the same parameters.
+        turns: number of times that a pair is scored with its heavier rivals as input, at first with all of them. With 0
+            it is scored once, without rivals. All turns share parameters.
 
     Shapes: h ``[nodes, channels]`` -> ``[turns, pairs]``, at least one turn.
     """
@@ -65,28 +65,28 @@ class PairDecoder(nn.Module):
         seen = views[batch.pairs * self.sectors + batch.sector]
         features = pair_features(batch, self.sectors)
         if not self.turns:
-            return self._judge(seen + self.lin_pair(features)).unsqueeze(0)
+            return self._score(seen + self.lin_pair(features)).unsqueeze(0)
         rivals = Rivals(batch, self.sectors)
         ranks = rivals.heavier(torch.ones_like(batch.weight)).log1p()
         seen = seen + self.lin_pair(torch.cat([features, ranks], dim=-1))
-        logits = [self._judge(seen)]
+        logits = [self._score(seen)]
         if self.lin_turn is not None:
             for _ in range(self.turns - 1):
                 taken = rivals.heavier(logits[-1].sigmoid()).log1p()
                 before = (logits[-1] / 4).tanh().expand(2, -1).unsqueeze(-1)
-                logits.append(self._judge(seen + self.lin_turn(torch.cat([taken, before], dim=-1))))
+                logits.append(self._score(seen + self.lin_turn(torch.cat([taken, before], dim=-1))))
         return torch.stack(logits)
 
-    def _judge(self, seen: Float[Tensor, "2 pairs hidden"]) -> Float[Tensor, " pairs"]:
+    def _score(self, seen: Float[Tensor, "2 pairs hidden"]) -> Float[Tensor, " pairs"]:
         first, second = self.side(seen)
         return self.head(torch.cat([first + second, first * second], dim=-1)).squeeze(-1)
 
 
 def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
-    """What either end of each pair sees: weight, distance, own gain, other's gain, direction within the sector."""
+    """Return the view of either end of each pair: weight, distance, both gains, direction within the sector."""
     here, there = batch.pairs, batch.pairs.flip(0)
     offset = batch.position[there] - batch.position[here]
-    # Two nodes at one point have no direction; any will do, and atan2 gives zero.
+    # Two nodes at one point have no direction; atan2 returns zero, which is as good as any.
     direction = torch.atan2(offset[..., 1], offset[..., 0])
     within = direction - sector_middle(batch.orientation[here], batch.sector, sectors)
     weight = ((batch.weight - WEIGHT_CENTRE) / WEIGHT_SCALE).expand(2, -1)
@@ -96,11 +96,11 @@ def pair_features(batch: LinkBatch, sectors: int) -> Float[Tensor, "2 pairs 6"]:
 
 
 class Rivals:
-    """Who competes with whom at either end of each pair: in the sector that the pair lies in, and in all of them.
+    """Competing pairs at either end of each pair: in the sector of the pair, and in all sectors.
 
-    With all taken, :meth:`heavier` has the ranks that a memory which held every node, and lost nothing, could tell the
-    decoder. Keep the pairs for which there is room beside the heavier ones that were kept, and repeat: only the greedy
-    solver's choice stays the same under this rule.
+    If all pairs are taken, :meth:`heavier` returns the ranks that a lossless memory of all nodes could give the
+    decoder. The greedy solver's choice is the only fixed point of the rule that keeps a pair if there is room beside
+    the heavier pairs that were kept.
     """
 
     def __init__(self, batch: LinkBatch, sectors: int) -> None:
@@ -108,24 +108,24 @@ class Rivals:
         self.crowds = [_Crowd(crowd.flatten(), batch.weight.repeat(2)) for crowd in crowds]
 
     def heavier(self, taken: Float[Tensor, " pairs"]) -> Float[Tensor, "2 pairs 2"]:
-        """How many of its heavier rivals are taken, each by its share."""
+        """Return the number of heavier rivals of each pair that are taken, weighted by their probabilities."""
         share = taken.repeat(2)
         return torch.stack([crowd.before(share).view(2, -1) for crowd in self.crowds], dim=-1)
 
 
 class _Crowd:
-    """Entries of each crowd, heaviest first; of equal ones the first counts as heavier."""
+    """Entries of each crowd, heaviest first; of equal weights the first entry counts as heavier."""
 
     def __init__(self, crowd: Tensor, weight: Tensor) -> None:
         order = weight.argsort(descending=True, stable=True)
         self.order = order[crowd[order].argsort(stable=True)]
         sizes = torch.bincount(crowd)
-        # Where in the order the crowd of each entry begins.
+        # The first position of each entry's crowd in the order.
         self.start = (sizes.cumsum(0) - sizes)[crowd[self.order]]
 
     def before(self, share: Tensor) -> Tensor:
-        """For each entry the sum of the shares of those before it in its crowd."""
-        # In double: a difference of sums over the whole batch.
+        """Return for each entry the sum of the shares before it in its crowd."""
+        # In double precision, because it is a difference of sums over the whole batch.
         total = functional.pad(share[self.order].double().cumsum(0), (1, 0))
-        own = (total[:-1] - total[self.start]).to(share.dtype)
-        return torch.empty_like(share).scatter(0, self.order, own)
+        sums = (total[:-1] - total[self.start]).to(share.dtype)
+        return torch.empty_like(share).scatter(0, self.order, sums)

@@ -36,22 +36,22 @@ SIZE_BINS = 6
 
 @dataclass(frozen=True)
 class LinkConfig(FiniteConfig, MemoryConfig):
-    """Training, graphs and memory.
+    """Training schedule, graphs and memory of the link-set experiment.
 
     Args:
         batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
         graphs: nodes and rules, see :class:`~mooring.suite.linksets.data.LinkSettings`.
-        data_seed: seed of the graphs. Runs of all models and seeds share them; see ``docs/linksets.md``.
+        data_seed: seed of the graphs, which all models and seeds share; see ``docs/linksets.md``.
         validation_graphs, test_graphs, larger_graphs: graphs of each split.
         channels: width of node vectors and memory.
         blocks: memory modules, each followed by a node MLP.
-        hidden: hidden width of the node MLPs in the ``anchored`` model; the others' follow from its size.
+        hidden: hidden width of the node MLPs in the ``anchored`` model; other models match its size.
         memory: options of the global modules.
         waves: Fourier features of a point.
-        exact_ranks: tell the decoder how many heavier rivals each pair has, which no memory can know exactly: where
-            the ceiling is.
-        turns: how often the decoder judges, with `exact_ranks`; from the second time on it is also told how many of
-            those rivals it took the time before.
+        exact_ranks: give the decoder the number of heavier rivals of each pair, which no memory has exactly; this
+            measures the ceiling.
+        turns: number of decoder turns with `exact_ranks`; from the second on, the number of rivals picked in the last
+            turn is an input too.
     """
 
     batch_size: int = 32
@@ -89,7 +89,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
             )
 
     def num_graphs(self, split: str) -> int:
-        """Number of graphs of a split."""
+        """Return the number of graphs of a split."""
         return getattr(self, f"{split}_graphs")
 
 
@@ -102,13 +102,13 @@ TINY = (
     .but(nodes=(5, 13), larger_nodes=(17, 19))
     .but(train_graphs=23, validation_graphs=11, test_graphs=7, larger_graphs=3)
 )
-# One search for every module on the sets of `quick`, at a development seed: what it finds is run on those of `full`.
+# One search for every module on the sets of `quick`, at a development seed; its result runs on the sets of `full`.
 PRESETS = {"tiny": TINY, "quick": QUICK, "search": QUICK, "full": FULL}
 
 
 @register_experiment
 class LinkExperiment(FiniteExperiment):
-    """Predict the optimal link set; the graphs are the same for every model and seed.
+    """Prediction of the optimal link set; the graphs are the same for every model and seed.
 
     Paper: tab:link-generation, sec:external-validation.
     """
@@ -145,9 +145,8 @@ class LinkExperiment(FiniteExperiment):
         return collate(self._graphs("train"), self.chosen(epoch, step), self.config.graphs.sectors, rng)
 
     def loss(self, net: nn.Module, batch: LinkBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
-        # Summed over the pairs of the batch and divided by their number: large graphs count for more, as they do in F1.
-        # Every turn of the decoder is taught, not the last alone.
-        # A batch without candidates has nothing to learn from, and a mean over nothing would be nan.
+        # A mean over the pairs of the batch: large graphs count for more, as in F1. Every turn of the decoder is
+        # trained. A batch without candidates would have a mean of NaN, hence the minimum of 1.
         logits = net(batch, every_turn=True)
         total = functional.binary_cross_entropy_with_logits(logits, batch.target.expand_as(logits), reduction="sum")
         return total / max(logits.numel(), 1), {}
@@ -163,7 +162,7 @@ class LinkExperiment(FiniteExperiment):
         settings = self.config.graphs
         validation, known = self._graphs("validation"), self._predict(net, "validation")
         threshold, _ = best_threshold(known, validation.chosen)
-        # Its own: the step that makes a set feasible throws away what does not fit.
+        # Decoding has a separate threshold, because it drops links that do not fit.
         decoded_threshold, _ = best_threshold(fitting(validation, known, settings), validation.chosen)
         metrics: dict[str, float] = {"threshold": threshold, "decoded_threshold": decoded_threshold}
         diagnostics: dict[str, Any] = {}
@@ -183,7 +182,7 @@ class LinkExperiment(FiniteExperiment):
 
     def _graphs(self, split: str) -> LinkDataset:
         config = self.config
-        return _remembered(config.graphs, split, config.num_graphs(split), config.data_seed)
+        return _loaded(config.graphs, split, config.num_graphs(split), config.data_seed)
 
     def _predict(self, net: nn.Module, split: str) -> NDArray[np.float64]:
         """Return the probability of every pair of a split, in its order."""
@@ -194,6 +193,6 @@ class LinkExperiment(FiniteExperiment):
 
 
 @lru_cache(maxsize=8)
-def _remembered(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> LinkDataset:
-    # A few graphs are made faster than processes start.
+def _loaded(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> LinkDataset:
+    # A few graphs take less time than starting processes.
     return cached(settings, split, num_graphs, seed, workers=cores() if num_graphs > 200 else 1)

@@ -1,4 +1,4 @@
-"""How often a link predicted with some confidence is really there."""
+"""Calibration figure of predicted links."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """,
 )
 def calibration(records: Records, preset: str) -> list[Figure]:
-    """Observed frequency against predicted confidence, marker area by the number of pairs; one panel per model."""
+    """Draw observed frequency against predicted confidence, marker area by number of pairs; one panel per model."""
     panels = []
     for group, ink in inked(usual_groups(records, TASK, preset), "diagnostics", "calibration"):
         figure, axes = panel(group.short, "confidence", "share that are links", (2.5, 2.5))
@@ -41,7 +41,7 @@ def calibration(records: Records, preset: str) -> list[Figure]:
             heaviest = max((weight for _, _, weight in points), default=1.0)
             across, up = [point[0] for point in points], [point[1] for point in points]
             curve(axes, across, up, f"seed {run.seed}", ink, lw=1.0, alpha=0.6)
-            # A square root keeps the rare, confident bins visible beside the bin of sure non-links.
+            # A square root keeps the rare, confident bins visible beside the bin of certain non-links.
             areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]
             axes.scatter(across, up, areas, color=ink, alpha=0.55, lw=0, gid=belongs(f"seed {run.seed}"))
         axes.set_xlim(-0.03, 1.03)

@@ -1,4 +1,4 @@
-"""How good a link set is, how honest its probabilities are, and which rules it breaks."""
+"""Metrics of link sets: agreement with the optimum, calibration, and broken rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALIBRATION_BINS = 10
 
 @dataclass(frozen=True)
 class Agreement:
-    """The links that were found, were predicted and exist, summed over graphs."""
+    """Numbers of correct, predicted and actual links, summed over graphs."""
 
     found: int
     predicted: int
@@ -33,21 +33,21 @@ class Agreement:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 1 when there is nothing to find and nothing is predicted."""
+        """Harmonic mean of precision and recall; 1 if there are no actual and no predicted links."""
         both = self.predicted + self.actual
         return 2 * self.found / both if both else 1.0
 
 
 def agreement(predicted: NDArray[np.bool_], actual: NDArray[np.bool_]) -> Agreement:
-    """Compare two choices among the same pairs."""
+    """Compare two selections among the same pairs."""
     return Agreement(int((predicted & actual).sum()), int(predicted.sum()), int(actual.sum()))
 
 
 def best_threshold(probability: NDArray[np.floating], actual: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the threshold with the highest F1, the lowest if there are several, and that F1.
+    """Return the threshold with the highest F1 (the lowest of several), and that F1.
 
-    Each model has its own, chosen on validation graphs: at a fixed 0.5 a model that is unsure everywhere would be
-    penalised twice, for being unsure and for predicting nothing.
+    Each model has a separate threshold, chosen on validation graphs. At a fixed 0.5 an uncertain model would be
+    penalised twice, for its uncertainty and for predicting nothing.
     """
     scores = [agreement(probability >= threshold, actual).f1 for threshold in THRESHOLDS]
     best = int(np.argmax(scores))
@@ -55,10 +55,10 @@ def best_threshold(probability: NDArray[np.floating], actual: NDArray[np.bool_])
 
 
 def fitting(dataset: LinkDataset, probability: NDArray[np.float64], settings: LinkSettings) -> NDArray[np.float64]:
-    """Return the probabilities of the pairs that fit, taken from the likeliest on, and zero for all others.
+    """Keep the probabilities of the pairs that fit, added from the likeliest on; set all others to zero.
 
-    What is left above a threshold is what :func:`~mooring.suite.linksets.data.feasible` takes with that threshold: a
-    pair below it never stands in the way of one above.
+    The pairs above a threshold are those that :func:`~mooring.suite.linksets.data.feasible` adds with that threshold: a
+    pair below it never blocks a pair above.
     """
     parts = np.split(probability, dataset.pair_start[1:-1])
     fits = [feasible(dataset[index], part, settings, threshold=0.0) for index, part in enumerate(parts)]
@@ -73,9 +73,9 @@ def split_metrics(
     *,
     decoded_threshold: float,
 ) -> dict[str, float]:
-    """Return F1 and its parts, broken rules before and after decoding, and how probabilities compare with truth.
+    """Return F1 and its parts, broken rules before and after decoding, log loss and calibration error.
 
-    Decoding throws away what does not fit, so it can do with a lower threshold.
+    Decoding drops links that do not fit, so its threshold can be lower.
     """
     raw = probability >= threshold
     graphs = [dataset[index] for index in range(len(dataset))]
@@ -101,18 +101,18 @@ def split_metrics(
 
 
 def calibration(probability: NDArray[np.float64], actual: NDArray[np.bool_]) -> dict[str, list[float]]:
-    """Return mean probability, share of true links and share of pairs of each bin that has any."""
+    """Return mean probability, share of true links and share of pairs of each non-empty bin."""
     bins = np.minimum((probability * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     used = [bins == number for number in range(CALIBRATION_BINS) if (bins == number).any()]
     return {
-        "confidence": [float(probability[own].mean()) for own in used],
-        "frequency": [float(actual[own].mean()) for own in used],
-        "weight": [float(own.mean()) for own in used],
+        "confidence": [float(probability[members].mean()) for members in used],
+        "frequency": [float(actual[members].mean()) for members in used],
+        "weight": [float(members.mean()) for members in used],
     }
 
 
 def f1_by_size(dataset: LinkDataset, predicted: NDArray[np.bool_], edges: Sequence[int]) -> dict[str, list[float]]:
-    """Return F1 over the graphs of each range of sizes, ``edges[k] <= nodes < edges[k + 1]``; empty ranges left out."""
+    """Return F1 per range of sizes, ``edges[k] <= nodes < edges[k + 1]``; empty ranges are omitted."""
     sizes = np.diff(dataset.node_start)
     pair_size = np.repeat(sizes, np.diff(dataset.pair_start))
     result: dict[str, list[float]] = {"nodes": [], "f1": []}
@@ -125,7 +125,7 @@ def f1_by_size(dataset: LinkDataset, predicted: NDArray[np.bool_], edges: Sequen
 
 
 def greedy_f1(dataset: LinkDataset, settings: LinkSettings) -> float:
-    """Return the F1 of the greedy solver, the reference that needs no training."""
+    """Return the F1 of the greedy solver, the reference without training."""
     links = [greedy(dataset[index], settings) for index in range(len(dataset))]
     return agreement(np.concatenate(links), dataset.chosen).f1
 

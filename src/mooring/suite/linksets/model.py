@@ -1,4 +1,4 @@
-"""Nodes meet only in a global memory; then pairs are judged."""
+"""Network of the link sets: nodes interact only through a global memory; a decoder scores the pairs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GAIN_WAVES = 4
 
 
 class NodeFeatures(nn.Module):
-    r"""Nodes -> features from which a memory can be addressed by place.
+    r"""Nodes -> features with which a memory can be addressed by place.
 
-    A node gives its gain, parity, position and orientation, and the Fourier features
-    :math:`\cos(\omega^\top p), \sin(\omega^\top p)` of its own position and of one *probe point* in each of its
-    sectors, half the reach away along the sector's middle. Where two points are near, their Fourier features are
-    alike: a slot that gathers nodes around a place is found by the node whose sector looks there, through plain dot
-    products. Without them an attention score would have to learn this trigonometry first. The gain comes in waves as
-    well, and these times the parity, because both decide who competes, and a score is linear in its input.
+    The features are gain, parity, position and orientation, and the Fourier features
+    :math:`\cos(\omega^\top p), \sin(\omega^\top p)` of the position and of one *probe point* per sector, half the reach
+    away along the sector's middle. Near points have similar Fourier features: a node whose sector covers a place finds
+    the slot that gathers nodes around it by plain dot products. Without them an attention score would have to learn
+    this trigonometry first. The gain has Fourier features too, also multiplied by the parity, because both decide which
+    nodes compete, and a score is linear in its input.
 
     Shapes: -> ``[nodes, out_channels]``.
     """
@@ -38,7 +38,7 @@ class NodeFeatures(nn.Module):
         super().__init__()
         self.sectors = sectors
         self.reach = reach
-        # Drawn once and for all: the features belong to the task, not to a model's seed.
+        # The seed is fixed: the features belong to the task, not to a model's seed.
         frequency = torch.randn(2, waves, generator=torch.Generator().manual_seed(0)) * WAVE_SCALE
         self.register_buffer("frequency", frequency)
         self.out_channels = 4 + 4 * GAIN_WAVES + (1 + sectors) * (2 + 2 * waves)
@@ -50,14 +50,14 @@ class NodeFeatures(nn.Module):
         ahead = 0.5 * self.reach * torch.stack([middle.cos(), middle.sin()], dim=-1)
         points = torch.cat([batch.position.unsqueeze(1), batch.position.unsqueeze(1) + ahead], dim=1)
         phase = points @ self.frequency
-        own = torch.stack([batch.gain, batch.parity, batch.orientation.cos(), batch.orientation.sin()], dim=1)
+        attributes = torch.stack([batch.gain, batch.parity, batch.orientation.cos(), batch.orientation.sin()], dim=1)
         gain = batch.gain.unsqueeze(1) * torch.arange(1, GAIN_WAVES + 1, device=batch.gain.device) * math.pi
         gain = torch.cat([gain.cos(), gain.sin()], dim=1)
         places = torch.cat([points, phase.cos(), phase.sin()], dim=-1).flatten(1)
-        return torch.cat([own, gain, batch.parity.unsqueeze(1) * gain, places], dim=1)
+        return torch.cat([attributes, gain, batch.parity.unsqueeze(1) * gain, places], dim=1)
 
 
-# The model whose size the others are matched to.
+# The model whose size all others match.
 MATCHED = "anchored"
 
 
@@ -68,14 +68,14 @@ class LinkNet(nn.Module):
         h \leftarrow \operatorname{Memory}_b(h), \quad
         h_i \leftarrow \operatorname{LN}(h_i + \operatorname{MLP}_b(h_i)), \qquad b = 1 \dots B
 
-    Nodes never exchange messages along pairs, so a node learns about its competitors through the memory or not at all.
+    Nodes never exchange messages along pairs, so information about competitors comes only from the memory.
 
     Paper: ``sec:external-validation`` ("we remove the local MPNN and compare virtual-node readouts directly").
 
     Args:
         settings: sectors and reach of a node.
-        memory: name of the global module in :mod:`mooring.zoo`; ``"none"`` leaves it out.
-        spec: what it is built from; its ``channels`` are the width of the node vectors.
+        memory: name of the global module in :mod:`mooring.zoo`; ``"none"`` for none.
+        spec: specification of the memory; its ``channels`` are the width of the node vectors.
         blocks: memory modules, each followed by a node MLP.
         hidden: hidden width of the node MLPs, see :func:`matched_sizes`.
         waves: Fourier features of a point.
@@ -109,7 +109,7 @@ class LinkNet(nn.Module):
         self.decoder = PairDecoder(channels, settings.sectors, channels, turns=turns)
 
     def forward(self, batch: LinkBatch, *, every_turn: bool = False) -> Float[Tensor, "*turns pairs"]:
-        """The logits of the decoder's last turn, which are the answer, or those of every turn."""
+        """Return the logits of the decoder's last turn, which are the answer, or of every turn."""
         h = self.encoder(self.features(batch))
         for block, (mlp, norm) in enumerate(zip(self.mlps, self.norms, strict=True)):
             if self.memory:
@@ -120,21 +120,21 @@ class LinkNet(nn.Module):
 
 
 def matched_sizes(memory: str, spec: MemorySpec, hidden: int) -> tuple[MemorySpec, int]:
-    """Return the spec and the hidden width of the node MLPs with which a model has the parameters of ``anchored``.
+    """Return the spec and the hidden width of the node MLPs that match the parameters of ``anchored``.
 
-    Everything else is the same in all models, so what a smaller memory saves goes into the node MLPs. One unit of
-    hidden width costs ``blocks * (2 * channels + 1)`` parameters; the width is the nearest whole number. A memory so
-    large that it would leave the node MLPs less than half their width is made smaller itself.
+    All other parts are the same in all models, so the parameters that a smaller memory saves go to the node MLPs. One
+    unit of hidden width costs ``blocks * (2 * channels + 1)`` parameters; the width is the nearest whole number. A
+    memory that would leave the node MLPs less than half their width is made smaller instead.
     """
     if memory == MATCHED:
         return spec, hidden
-    # Per block, since both grow with their number.
-    budget, own = _memory_size(MATCHED, spec), _memory_size(memory, spec)
+    # Per block, because both sizes are proportional to the number of blocks.
+    budget, size = _memory_size(MATCHED, spec), _memory_size(memory, spec)
     unit = 2 * spec.channels + 1
-    if own - budget > hidden // 2 * unit:
+    if size - budget > hidden // 2 * unit:
         spec = zoo.fitting(memory, spec, budget)
-        own = zoo.size(memory, spec)
-    return spec, max(1, hidden + round((budget - own) / unit))
+        size = zoo.size(memory, spec)
+    return spec, max(1, hidden + round((budget - size) / unit))
 
 
 def _memory_size(memory: str, spec: MemorySpec) -> int:

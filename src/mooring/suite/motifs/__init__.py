@@ -1,8 +1,8 @@
-"""The motif census: one local backbone, eight readouts, or any global module of the zoo."""
+"""Motif census: one local backbone, eight readouts, or any global module of the zoo."""
 
 from mooring.suite import late
 
-#: The tasks of this folder, and the module that registers each.
+#: The tasks of this package, and the module that registers each.
 TASKS = {"motifs": "experiment", "motifs-leaderboard": "leaderboard"}
 
 __getattr__ = late(

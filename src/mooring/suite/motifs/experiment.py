@@ -1,4 +1,4 @@
-"""The motif census as an experiment: benchmark B of the paper."""
+"""Motif census as an experiment: benchmark B of the paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mooring.suite.train.config import ConfigError, OutOfRange
 from mooring.suite.train.experiment import register_experiment
 from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
-# Errors below this are quadratic in the loss: pure L1 would keep pushing weights by full steps at the optimum.
+# Errors below this are quadratic in the loss: pure L1 would move weights by full steps at the optimum.
 LOSS_KNEE = 0.05
 EVALUATION_BATCH = 100
 PRETRAIN_LEARNING_RATE = 3e-3
@@ -31,16 +31,16 @@ CLASSES = 1 + len(MOTIFS) + len(DISTRACTORS)
 
 @dataclass(frozen=True)
 class CensusConfig(FiniteConfig):
-    """Training and census.
+    """Training schedule and ranges of the census.
 
     Args:
         batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
         census: ranges of the graphs, see :class:`~mooring.suite.motifs.data.MotifSettings`.
-        validation_graphs: graphs the selected epoch is chosen on.
+        validation_graphs: graphs that select the epoch.
         test_graphs: graphs of each test split.
         channels: width of backbone and readout.
         layers: hops of the backbone.
-        pretrain_steps: updates in which the backbone learns to name gadgets, before anything is counted.
+        pretrain_steps: updates in which the backbone learns to classify gadgets, before the readout is trained.
         patience: epochs without a better validation log-MAE before stopping.
     """
 
@@ -63,7 +63,7 @@ class CensusConfig(FiniteConfig):
 
 @dataclass(frozen=True)
 class MotifConfig(CensusConfig):
-    """As :class:`CensusConfig`, and what the slot readouts are built from.
+    """Options of :class:`CensusConfig`, and of the slot readouts.
 
     Args:
         slots: slots of the slot readouts.
@@ -85,9 +85,10 @@ PRESETS = {"tiny": TINY, "quick": QUICK, "full": FULL}
 
 
 def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
-    """A backbone that has learned, node by node, which gadget has its root there; a pure function of both arguments.
+    """Train a backbone to classify, node by node, which gadget has its root there.
 
-    The caller's random state is restored, so that all readouts of one seed get the same backbone.
+    The result is a pure function of the arguments, and the caller's random state is restored, so that all readouts of
+    one seed have the same backbone.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -110,7 +111,7 @@ def learned_backbone(config: CensusConfig, seed: int) -> GINBackbone:
 
 
 def _loss(logits: torch.Tensor, batch: MotifBatch) -> torch.Tensor:
-    """Roots and other nodes have the same weight, though roots are few."""
+    """Return the cross-entropy with equal weight for roots and other nodes, though roots are few."""
     each = functional.cross_entropy(logits, batch.planted, reduction="none")
     roots = batch.planted > 0
     return each[roots].mean() + each[~roots].mean()
@@ -141,7 +142,7 @@ class CensusExperiment(FiniteExperiment):
         metrics = {
             f"{split}/{name}": value for split, result in results.items() for name, value in macro(*result).items()
         }
-        # Graph i of "replicated" is copies of graph i of "iid", so the predictions can be compared one by one.
+        # Graph i of "replicated" is copies of graph i of "iid", so the predictions can be compared graph by graph.
         change = (results["replicated"][0] - results["iid"][0]).abs().max()
         diagnostics = {
             "per_motif": {split: per_motif(*result, MOTIF_NAMES) for split, result in results.items()},
@@ -165,7 +166,7 @@ class CensusExperiment(FiniteExperiment):
 
 @register_experiment
 class MotifExperiment(CensusExperiment):
-    """The census for a readout of the whole graph.
+    """Motif census for readouts of the whole graph.
 
     Paper: tab:motifs, app:motifs.
     """
@@ -178,8 +179,8 @@ class MotifExperiment(CensusExperiment):
     def __init__(self, config: MotifConfig, model: str, seed: int) -> None:
         super().__init__(config, model, seed)
         if model not in READOUTS:
-            meant = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
-            raise ConfigError(f"motifs: unknown readout {model!r}; {meant}")
+            hint = suggest(model, READOUTS, f"the readouts are {', '.join(READOUTS)}.")
+            raise ConfigError(f"motifs: unknown readout {model!r}; {hint}")
 
     def describe(self) -> dict[str, Any]:
         return {"title": READOUTS[self.model].title, "order": list(READOUTS).index(self.model)}

@@ -1,4 +1,4 @@
-"""Every global module on the motif census with one budget of parameters and updates."""
+"""Leaderboard of all global modules on the motif census, with one budget of parameters and updates."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mooring.suite.train.experiment import MemoryConfig, describe, register_expe
 
 
 class ReaderNet(nn.Module):
-    """Learned backbone, global module, and one reader per motif: a node without edges that asks for its count.
+    """Learned backbone, global module, and one reader per motif: a node without edges that reads a count.
 
-    The graph's own nodes write and only readers read, so a count can reach the head through the module alone.
+    The nodes of the graph write and only readers read, so a count reaches the head through the module alone.
 
     Args:
-        backbone: not trained any further.
+        backbone: a trained backbone, frozen here.
         channels, num_motifs: as in :class:`~mooring.suite.motifs.MotifNet`.
-        memory: with the forward of :class:`~mooring.nn.SlotVirtualNode`; None leaves the readers as they are.
+        memory: a module with the forward of :class:`~mooring.nn.SlotVirtualNode`; if None, the readers are unchanged.
     """
 
     def __init__(self, backbone: GINBackbone, channels: int, memory: nn.Module | None, num_motifs: int) -> None:
@@ -51,18 +51,19 @@ class ReaderNet(nn.Module):
                 num_graphs=graphs,
             )
             readers = out[len(h) :]
-        # Each motif has its own row of the head, so a module that tells all readers the same thing can still answer.
+        # Each motif has a separate row of the head, so a module that sends the same message to all readers can still
+        # answer.
         return torch.einsum("gmc,mc->gm", readers.unflatten(0, (graphs, motifs)), self.head.weight) + self.head.bias
 
 
 @dataclass(frozen=True)
 class MotifLeaderboardConfig(CensusConfig, MemoryConfig):
-    """As :class:`CensusConfig`, and options of the global module."""
+    """Options of :class:`CensusConfig`, and of the global module."""
 
     memory: MemoryOptions = MemoryOptions(slots=12, init_std=0.1, mass="log_odds")
 
 
-# Smaller graphs and half the width of the `full` census, and a backbone that knows the gadgets: a run takes seconds.
+# Smaller graphs and half the width of the `full` census, and a pretrained backbone: a run takes seconds.
 SCREEN = (
     MotifLeaderboardConfig(epochs=8, steps_per_epoch=125, learning_rate=2e-3, channels=32)
     .but(train_graphs=2000, validation_graphs=200, test_graphs=200)
@@ -71,18 +72,18 @@ SCREEN = (
 TINY = SCREEN.but(epochs=2, steps_per_epoch=3, channels=16, slots=6, pretrain_steps=3).but(
     train_graphs=60, validation_graphs=11, test_graphs=7
 )
-# One search for every module, on development seeds, and what it found on the seeds of the table.
+# One search for every module on development seeds, and its result on the seeds of the table.
 SEARCH = SCREEN.but(learning_rate=5e-3)
 PRESETS = {"screen": SCREEN, "search": SEARCH, "tuned": SEARCH, "tiny": TINY}
 
 
 @register_experiment
 class MotifLeaderboardExperiment(CensusExperiment):
-    """The motif census for every module of the zoo, each with the parameters of the anchored one.
+    """Motif census for every module of the zoo, each with as many parameters as the anchored one.
 
-    :func:`mooring.zoo.matched` says how budgets are made equal. Once the backbone has learned to name gadgets
-    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) it is frozen, and is the same for all modules of a
-    seed: what is compared is how they count.
+    :func:`mooring.zoo.matched` equalises the budgets. The backbone learns to classify gadgets
+    (:func:`~mooring.suite.motifs.experiment.learned_backbone`) and is then frozen. It is the same for all modules of a
+    seed, so the comparison is between ways of counting.
     """
 
     name = "motifs-leaderboard"

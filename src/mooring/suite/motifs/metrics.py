@@ -1,4 +1,4 @@
-"""How good predicted log-counts are: macro over motifs, per motif, and by true count."""
+"""Metrics of predicted log-counts: macro over motifs, per motif, and by true count."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 
 def log_mae(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:
-    """Mean absolute error of the log-count, per motif."""
+    """Return the mean absolute error of the log-count, per motif."""
     return (prediction - target).abs().mean(dim=0)
 
 
 def log_r2(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:
-    """Share of the log-count's variance explained, per motif; 0 is the best constant, and less is worse.
+    """Return the explained share of the log-count's variance, per motif; 0 is the best constant.
 
-    Where the count is the same in all graphs there is nothing to explain: 1 if it is right, 0 if not.
+    If the count is the same in all graphs, the share is 1 for an exact prediction and 0 otherwise.
     """
     residual = (prediction - target).square().mean(dim=0)
     variance = target.var(dim=0, unbiased=False)
@@ -26,12 +26,12 @@ def log_r2(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "gr
 
 
 def exact_share(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> Tensor:
-    """Share of counts that are right after rounding, per motif."""
+    """Return the share of counts that are right after rounding, per motif."""
     return (prediction.expm1().round() == target.expm1().round()).float().mean(dim=0)
 
 
 def macro(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]) -> dict[str, float]:
-    """The three metrics, each averaged over motifs.
+    """Return the three metrics, each averaged over motifs.
 
     >>> target = torch.tensor([[0.0], [2.0]])
     >>> macro(target + 0.5, target)
@@ -47,7 +47,7 @@ def macro(prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "gra
 def per_motif(
     prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"], names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """log-MAE and log-R2 of each motif by name."""
+    """Return log-MAE and log-R2 of each motif, keyed by name."""
     errors, shares = log_mae(prediction, target).tolist(), log_r2(prediction, target).tolist()
     return {name: {"log_mae": error, "log_r2": share} for name, error, share in zip(names, errors, shares, strict=True)}
 
@@ -55,7 +55,7 @@ def per_motif(
 def error_by_count(
     prediction: Float[Tensor, "graphs motifs"], target: Float[Tensor, "graphs motifs"]
 ) -> dict[str, list[float]]:
-    """log-MAE at every true count that occurs, all motifs together."""
+    """Return the log-MAE at every true count that occurs, over all motifs."""
     counts = target.expm1().round().flatten()
     present, place = counts.unique(return_inverse=True)
     errors = (prediction - target).abs().flatten()

@@ -1,4 +1,4 @@
-"""A local backbone, the compared readouts, and a head that predicts six log-counts."""
+"""Local backbone, the compared readouts, and a head that predicts six log-counts."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ TYPE_STD = 0.05
 
 
 class GINBackbone(nn.Module):
-    r"""Node features -> node vectors that depend on ``layers`` hops around the node and on nothing else.
+    r"""Node features -> node vectors that depend only on the ``layers`` hops around a node.
 
     .. math::
         h_i \leftarrow \operatorname{LN}\bigl(h_i + \operatorname{MLP}((1 + \epsilon) h_i + \textstyle\sum_{j \sim i}
         h_j)\bigr)
 
-    Normalised per node: statistics over a batch would tell a node how large its graph and its batch mates are.
+    Normalised per node: statistics over a batch would reveal the sizes of the graph and its batch mates.
 
     Paper: app:motifs ("An MPNN must recognize local rooted structure"); the paper does not name the MPNN. Sums over
-    neighbours are needed, since the six motifs differ in their degrees.
+    neighbours are needed, because the six motifs differ in their degrees.
     """
 
     def __init__(self, num_types: int, channels: int, layers: int) -> None:
         super().__init__()
         self.encoder = nn.Linear(num_types + 1, channels)
-        # Types say nothing about motifs. At full strength they would drown the structure: a linear probe on
-        # the sums of an untrained backbone explains 45 % of the counts' variance with them and 90 % without.
+        # Types are independent of motifs. At full strength they would dominate the structure: a linear probe on the
+        # sums of an untrained backbone explains 45 % of the counts' variance with them and 90 % without.
         nn.init.normal_(self.encoder.weight[:, :num_types], std=TYPE_STD)
         self.convs = nn.ModuleList(GINConv(_mlp(channels), train_eps=True) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(layers))
@@ -55,12 +55,12 @@ class GINBackbone(nn.Module):
 
 
 class MotifNet(nn.Module):
-    """Backbone, readout (``memory``), linear head: a linear head cannot make up for what a readout does not express.
+    """Backbone, readout (``memory``) and linear head, which cannot compensate for what a readout does not express.
 
     Args:
         backbone: node features -> node vectors.
-        channels: their width, and the readout's.
-        readout: called as ``readout(x, index, dim_size=graphs)``, gives ``[graphs, channels]``.
+        channels: width of node vectors and readout.
+        readout: called as ``readout(x, index, dim_size=graphs)``, returns ``[graphs, channels]``.
         num_motifs: number of counts to predict.
     """
 
@@ -76,17 +76,17 @@ class MotifNet(nn.Module):
 
 
 def _mlp(channels: int) -> nn.Module:
-    # No norm inside: with one, backbones do not learn to tell the path from the path that is one node longer.
+    # No norm inside: with one, backbones do not learn to distinguish the path from the path with one more node.
     return nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
 
 
 def lift(channels: int) -> nn.Module:
-    """What every readout may do to a node before nodes are combined."""
+    """Build the MLP that every readout applies to a node before aggregation."""
     return nn.Sequential(nn.Linear(channels, 2 * channels), nn.SiLU(), nn.Linear(2 * channels, channels))
 
 
 class Lifted(nn.Module):
-    """An MLP on every node, then an aggregation.
+    """MLP on every node, then an aggregation.
 
     Shapes: x ``[nodes, dim]`` -> ``[graphs, dim]``.
     """
@@ -103,19 +103,19 @@ class Lifted(nn.Module):
 
 
 class Pool(nn.Module):
-    r"""Nodes of a graph -> one vector: an MLP on every node, one aggregation, a linear map beside an MLP.
+    r"""Nodes of a graph -> one vector: an MLP on every node, one aggregation, a linear map plus an MLP.
 
     .. math::
         z = W p + \operatorname{MLP}(p), \qquad p = \operatorname{after}(\operatorname{aggregate}_i
         \operatorname{before}(\operatorname{MLP}(h_i)))
 
-    The linear map is there because a count beyond the training range can only be extrapolated along it.
+    The linear map is needed because only it can extrapolate counts beyond the training range.
 
     Args:
         channels: width of nodes and of the result.
         aggregate: aggregation of a graph's nodes.
-        num_aggregates: how many vectors `aggregate` puts side by side.
-        hidden: hidden width of the MLP on the pooled vector; it evens out the parameters between readouts.
+        num_aggregates: number of vectors that `aggregate` concatenates.
+        hidden: hidden width of the MLP on the pooled vector, which equalises the parameters of the readouts.
         before: applied to every node's vector before pooling.
         after: applied to the pooled vector.
 
@@ -153,22 +153,25 @@ class Pool(nn.Module):
         return self.linear(pooled) + self.deep(pooled)
 
 
-# Brings the sum over a small graph to the size of one node's vector. One constant for all graphs: counts survive it.
+# Scales the sum over a small graph to the size of one node's vector. The constant is the same for all graphs, so counts
+# are preserved.
 SUM_SCALE = 1 / 32
-# Of both slot readouts: the sharper routing of Two-Radius.
+# Hidden width of the pools, which gives them the parameters of the slot readouts.
+HIDDEN = 557
+# Temperature of both slot readouts: the sharper routing of Two-Radius.
 TEMPERATURE = 0.35
 
 
 @dataclass(frozen=True)
 class ReadoutSpec:
-    """What a readout is built from.
+    """Arguments of a readout's builder.
 
     Args:
         channels: width of node features and of the readout's result.
-        slots: number of slots, where there are slots.
+        slots: number of slots of slot readouts.
         heads: heads per slot.
-        graph_sizes: how many training graphs have each number of nodes: PNA's scalers are defined by it, and the
-            anchors start at the log of its mean.
+        graph_sizes: histogram of the training graphs' numbers of nodes; it defines PNA's scalers, and the anchors start
+            at the log of its mean.
     """
 
     channels: int
@@ -179,39 +182,23 @@ class ReadoutSpec:
 
 @dataclass(frozen=True)
 class Readout:
-    """What tables call a readout, and how it is built."""
+    """Name of a readout in tables, and its builder."""
 
     title: str
     build: Callable[[ReadoutSpec], nn.Module]
-
-
-def _mean(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MeanAggregation(), hidden=557)
-
-
-def _max(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, MaxAggregation(), hidden=557)
-
-
-def _sum(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=557, after=_scaled)
 
 
 def _scaled(pooled: Tensor) -> Tensor:
     return SUM_SCALE * pooled
 
 
-def _sum_raw(spec: ReadoutSpec) -> nn.Module:
-    return Pool(spec.channels, SumAggregation(), hidden=557)
-
-
 def _sum_log(spec: ReadoutSpec) -> nn.Module:
-    # Positive terms: the log of a sum is then log(1 + count) where a node adds one for its motif and nothing else.
-    return Pool(spec.channels, SumAggregation(), hidden=557, before=functional.softplus, after=torch.log1p)
+    # Positive terms: the log of a sum is then log(1 + count) if a node adds one for its motif and nothing else.
+    return Pool(spec.channels, SumAggregation(), hidden=HIDDEN, before=functional.softplus, after=torch.log1p)
 
 
 def _pna(spec: ReadoutSpec) -> nn.Module:
-    # On a graph the scalers' degree is its number of nodes: this is the only readout that is told the graph's size.
+    # On a graph the scalers' degree is its number of nodes: this is the only readout that receives the graph's size.
     aggregate = DegreeScalerAggregation(
         ["mean", "max", "min", "std"], ["identity", "amplification", "attenuation"], spec.graph_sizes
     )
@@ -230,7 +217,7 @@ def _anchored(spec: ReadoutSpec) -> nn.Module:
         spec.slots,
         spec.heads,
         temperature=TEMPERATURE,
-        # Every slot sees all nodes of a graph, so anchors start with the weight of all of them.
+        # Every slot sees all nodes of a graph, so anchors start with the weight of all nodes.
         anchor_init=math.log(mean_size),
         mass_map="linear",
         content_dropout=0.5,
@@ -240,15 +227,15 @@ def _anchored(spec: ReadoutSpec) -> nn.Module:
 
 # In the order of tables.
 READOUTS: dict[str, Readout] = {
-    "mean": Readout("Mean pool", _mean),
-    "max": Readout("Max pool", _max),
+    "mean": Readout("Mean pool", lambda spec: Pool(spec.channels, MeanAggregation(), hidden=HIDDEN)),
+    "max": Readout("Max pool", lambda spec: Pool(spec.channels, MaxAggregation(), hidden=HIDDEN)),
     "pna": Readout("PNA", _pna),
-    "sum-raw": Readout("Sum pool, raw", _sum_raw),
+    "sum-raw": Readout("Sum pool, raw", lambda spec: Pool(spec.channels, SumAggregation(), hidden=HIDDEN)),
     "sum-log": Readout("Sum pool, log head", _sum_log),
-    "sum": Readout("Sum pool", _sum),
+    "sum": Readout("Sum pool", lambda spec: Pool(spec.channels, SumAggregation(), hidden=HIDDEN, after=_scaled)),
     "cross-attn": Readout("Cross-Attn VN", _cross_attention),
     "anchored": Readout("Anchored Cross-Attn VN", _anchored),
 }
 
-# Blind to the number of disjoint copies of a graph, whatever their weights.
+# Blind to the number of disjoint copies of a graph, for any weights.
 NORMALISED: frozenset[str] = frozenset({"mean", "max", "cross-attn"})

@@ -2,7 +2,7 @@
 
 from mooring.suite import late
 
-#: The tasks of this folder, and the module that registers each.
+#: The tasks of this package, and the module that registers each.
 TASKS = {"molecules": "molecules", "peptides": "molecules", "nodes": "nodes"}
 
 __getattr__ = late(

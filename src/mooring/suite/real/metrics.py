@@ -1,4 +1,4 @@
-"""The official metrics, by torchmetrics; and by OGB's own evaluator where it is installed."""
+"""Official metrics, by torchmetrics, and by OGB's evaluator if it is installed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torchmetrics.functional.classification import binary_auroc, binary_average_
 
 from mooring.suite.real.data.catalogue import RISING, Metric, source
 
-# What OGB's evaluator calls them.
+# Names of the metrics in OGB's evaluator.
 OGB_NAMES = {"roc_auc": "rocauc", "average_precision": "ap", "rmse": "rmse", "mae": "mae"}
 
 
 def score(metric: Metric, prediction: Tensor, target: Tensor) -> float:
-    """The mean over targets of a metric of each, missing values left out.
+    """Return the mean over targets of a metric of each; missing values are ignored.
 
-    As OGB's evaluator does, ranks are taken only of targets that have both classes; nan where none has.
+    As in OGB's evaluator, ranking metrics use only targets that have both classes; NaN if there is none.
 
     Args:
-        metric: which.
-        prediction: logits, or values; ``[rows, targets]``.
-        target: 0 and 1, or values; NaN where missing.
+        metric: name of the metric.
+        prediction: logits or values, ``[rows, targets]``.
+        target: 0 and 1, or values; NaN if missing.
 
     >>> import torch
     >>> score("rmse", torch.tensor([[1.0], [5.0]]), torch.tensor([[1.0], [float("nan")]]))
@@ -31,49 +31,52 @@ def score(metric: Metric, prediction: Tensor, target: Tensor) -> float:
     >>> score("roc_auc", torch.tensor([[2.0], [1.0], [0.0]]), torch.tensor([[1.0], [0.0], [1.0]]))
     0.5
     """
-    found = []
-    for own, true in zip(prediction.double().T, target.double().T, strict=True):
-        there = ~true.isnan()
-        own, true = own[there], true[there]
-        # Sorted among the others it would have a rank like any number.
-        if own.isnan().any():
+    scores = []
+    for predicted, true in zip(prediction.double().T, target.double().T, strict=True):
+        present = ~true.isnan()
+        predicted, true = predicted[present], true[present]
+        # In a sort, NaN would have a rank like any number.
+        if predicted.isnan().any():
             return float("nan")
         if metric in RISING:
             if true.unique().numel() < 2:
                 continue
             rank = binary_auroc if metric == "roc_auc" else binary_average_precision
-            found.append(float(rank(_ranks(own), true.long())))
+            scores.append(float(rank(_ranks(predicted), true.long())))
         elif len(true):
-            error = mean_squared_error(own, true, squared=False) if metric == "rmse" else mean_absolute_error(own, true)
-            found.append(float(error))
-    return sum(found) / len(found) if found else float("nan")
+            squared = metric == "rmse"
+            error = (
+                mean_squared_error(predicted, true, squared=False) if squared else mean_absolute_error(predicted, true)
+            )
+            scores.append(float(error))
+    return sum(scores) / len(scores) if scores else float("nan")
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """Numbers in [0, 1) in the order of the values, equal where they are equal.
+    """Return numbers in [0, 1) in the order of the values; equal values have equal numbers.
 
-    Probabilities would not do: far from zero, sigmoids of different logits are the same number.
+    Probabilities would not work: sigmoids of different large logits round to the same number.
     """
     return values.unique(return_inverse=True)[1].double() / len(values)
 
 
 def official(name: str, prediction: Tensor, target: Tensor) -> float | None:
-    """What OGB's evaluator says of predictions on one of its sets; None where it is not installed or not OGB's set."""
+    """Return OGB's evaluation of predictions on one of its sets; None for other sets, or if OGB is not installed."""
     loader, metric = source(name).loader, source(name).metric
     if not loader.startswith("ogb: ") or importlib.util.find_spec("ogb") is None:
         return None
     from ogb.graphproppred import Evaluator
 
-    given = {"y_true": target.double().numpy(), "y_pred": prediction.double().numpy()}
-    return float(Evaluator(loader.removeprefix("ogb: ")).eval(given)[OGB_NAMES[metric]])
+    arrays = {"y_true": target.double().numpy(), "y_pred": prediction.double().numpy()}
+    return float(Evaluator(loader.removeprefix("ogb: ")).eval(arrays)[OGB_NAMES[metric]])
 
 
 def loss_of(classifies: bool, prediction: Tensor, target: Tensor) -> Tensor:
-    """Binary cross entropy, or the squared error, averaged over the targets that are there."""
-    there = ~target.isnan()
-    own, true = prediction[there], target[there]
+    """Return the binary cross entropy or the squared error, averaged over the targets that are not NaN."""
+    present = ~target.isnan()
+    predicted, true = prediction[present], target[present]
     if classifies:
-        total = functional.binary_cross_entropy_with_logits(own, true, reduction="sum")
+        total = functional.binary_cross_entropy_with_logits(predicted, true, reduction="sum")
     else:
-        total = functional.mse_loss(own, true, reduction="sum")
+        total = functional.mse_loss(predicted, true, reduction="sum")
     return total / max(len(true), 1)

@@ -1,4 +1,4 @@
-"""Molecules and peptides as experiments: one number or a few per graph."""
+"""Experiments on molecules and peptides, with one or a few targets per graph."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ MODELS = ("none", "ogb-vn-mean", "ogb-vn", "cross-attn", "anchored", "moored", "
 
 @dataclass(frozen=True)
 class GraphConfig(RealConfig):
-    """As :class:`RealConfig`, for a set of graphs.
+    """Options of :class:`RealConfig`, for a set of graphs.
 
     Args:
         batch_size: graphs per step.
         readout: as in :class:`mooring.models.Readout`; ``"slots"`` has the slots and heads of the memory.
         encoding: random-walk probabilities or Laplacian eigenvectors by PyG's transforms, or none.
-        encoding_width: how many of them.
-        train_graphs: train on this many of the training graphs, evenly spaced; None for all.
-        evaluation_graphs: the same for the graphs of validation and of test.
+        encoding_width: number of walk steps or eigenvectors.
+        train_graphs: number of training graphs to use, evenly spaced; all if None.
+        evaluation_graphs: the same for the validation and test graphs.
     """
 
     batch_size: int = 32
@@ -56,12 +56,12 @@ class GraphConfig(RealConfig):
     def check_ranges(self) -> None:
         super().check_ranges()
         if self.train_graphs is not None and self.train_graphs < 2:
-            # Targets are divided by their deviation.
+            # Targets are divided by their standard deviation.
             raise OutOfRange(type(self).__name__, f"train_graphs={self.train_graphs}, expected 2 or more, or none.")
 
 
 class GraphExperiment(RealExperiment):
-    """Predict the targets of whole graphs; the split is the set's own, whatever the seed."""
+    """Prediction of the targets of whole graphs, on the official split for every seed."""
 
     config: GraphConfig
     #: The sets of the task.
@@ -73,10 +73,10 @@ class GraphExperiment(RealExperiment):
 
     @classmethod
     def steps_of(cls, config: GraphConfig) -> int:
-        made = int(0.7 * GENERATED_GRAPHS)
-        have = made if config.dataset == "generated" else GRAPH_SETS[config.dataset].train
-        # What does not fill a batch waits for another epoch, which has another order.
-        return max(min(have, config.train_graphs or have) // config.batch_size, 1)
+        generated = int(0.7 * GENERATED_GRAPHS)
+        available = generated if config.dataset == "generated" else GRAPH_SETS[config.dataset].train
+        # An incomplete batch is skipped; another epoch has another order.
+        return max(min(available, config.train_graphs or available) // config.batch_size, 1)
 
     @property
     def metric(self) -> Metric:
@@ -93,13 +93,13 @@ class GraphExperiment(RealExperiment):
         config = self.config
         if config.dataset == "generated":
             targets = 1 if self.name == "molecules" else 3
-            found = generated_graphs(GENERATED_GRAPHS, targets, classes=self.classifies)
+            graphs = generated_graphs(GENERATED_GRAPHS, targets, classes=self.classifies)
         else:
-            found = load_graphs(config.dataset)
-        return encoded(found, config.encoding, config.encoding_width)
+            graphs = load_graphs(config.dataset)
+        return encoded(graphs, config.encoding, config.encoding_width)
 
     def chosen(self, split: Split) -> NDArray[np.int64]:
-        """Numbers of the graphs of a split that are used."""
+        """Return the indices of the graphs of a split that are used."""
         config, numbers = self.config, self.graphs.splits[split]
         most = config.train_graphs if split == "train" else config.evaluation_graphs
         if most is None or most >= len(numbers):
@@ -108,8 +108,10 @@ class GraphExperiment(RealExperiment):
 
     def build(self) -> nn.Module:
         config, graphs = self.config, self.graphs
-        made = config.dataset == "generated"
-        atoms, bonds = (ATOMS, BONDS) if made else (GRAPH_SETS[config.dataset].atoms, GRAPH_SETS[config.dataset].bonds)
+        generated = config.dataset == "generated"
+        atoms, bonds = (
+            (ATOMS, BONDS) if generated else (GRAPH_SETS[config.dataset].atoms, GRAPH_SETS[config.dataset].bonds)
+        )
         readout: Any = config.readout
         if readout == "slots":
             readout = SlotAggregation(config.channels, config.memory.slots, config.memory.heads)
@@ -133,12 +135,13 @@ class GraphExperiment(RealExperiment):
 
     @cached_property
     def scale(self) -> tuple[Tensor, Tensor]:
-        """Mean and deviation of the training targets, which the network predicts in; 0 and 1 for classes."""
+        """Mean and deviation of the training targets, in which the network predicts; 0 and 1 for classes."""
         y = torch.from_numpy(self.graphs.y[self.chosen("train")])
         if self.classifies:
             return torch.zeros(y.size(1)), torch.ones(y.size(1))
-        there = [column[~column.isnan()] for column in y.T]
-        return torch.stack([one.mean() for one in there]), torch.stack([one.std() for one in there]).clamp(min=1e-6)
+        columns = [column[~column.isnan()] for column in y.T]
+        mean, deviation = (torch.stack(list(map(statistic, columns))) for statistic in (torch.mean, torch.std))
+        return mean, deviation.clamp(min=1e-6)
 
     def loss(self, net: nn.Module, batch: GraphBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
         mean, deviation = self.scale
@@ -150,20 +153,20 @@ class GraphExperiment(RealExperiment):
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         prediction, target = self.predict(net, "test")
         metrics = {f"test/{name}": value for name, value in self._scores(prediction, target).items()}
-        judged = None if self.config.dataset == "generated" else official(self.config.dataset, prediction, target)
-        if judged is not None:
-            metrics["test/ogb"] = judged
+        ogb_score = None if self.config.dataset == "generated" else official(self.config.dataset, prediction, target)
+        if ogb_score is not None:
+            metrics["test/ogb"] = ogb_score
         graphs = self.graphs
         return metrics, {"data": {"name": graphs.name, "sha256": graphs.sha256}, "metric": self.metric}
 
     def predict(self, net: nn.Module, split: Split) -> tuple[Tensor, Tensor]:
-        """Predictions in the targets' own units (logits for classes), and the targets."""
+        """Return predictions in the units of the targets (logits for classes), and the targets."""
         mean, deviation = self.scale
         numbers = self.chosen(split)
-        batches = np.split(numbers, range(EVALUATION_BATCH, len(numbers), EVALUATION_BATCH))
-        found = [collate(self.graphs, batch) for batch in batches]
-        prediction = torch.cat([net(**batch.inputs()) for batch in found])
-        return prediction * deviation + mean, torch.cat([batch.y for batch in found])
+        parts = np.split(numbers, range(EVALUATION_BATCH, len(numbers), EVALUATION_BATCH))
+        batches = [collate(self.graphs, part) for part in parts]
+        prediction = torch.cat([net(**batch.inputs()) for batch in batches])
+        return prediction * deviation + mean, torch.cat([batch.y for batch in batches])
 
     def _scores(self, prediction: Tensor, target: Tensor) -> dict[str, float]:
         names: list[Metric] = (
@@ -172,8 +175,8 @@ class GraphExperiment(RealExperiment):
         return {name: score(name, prediction, target) for name in names}
 
 
-# OGB's own baselines have 100 epochs of five layers 300 wide, those of Peptides-func 500k parameters; this is what two
-# cores do in a night.
+# OGB's baselines train 100 epochs of five layers 300 wide, those of Peptides-func have 500k parameters; these presets
+# take two cores one night.
 MOLECULES = GraphConfig(epochs=60, dataset="esol", memory_after=(1, 3))
 PEPTIDES = GraphConfig(epochs=30, dataset="func", batch_size=64, memory_after=(1, 3))
 TINY: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Nodes of one large heterophilous graph as an experiment."""
+"""Experiment on the nodes of one large heterophilous graph."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, score
 from mooring.suite.train.experiment import TrainConfig, register_experiment
 
-# Adjacency turns these into matrix products; the others send a message along every edge.
+# Convolutions that Adjacency computes as matrix products; the others send a message along every edge.
 MULTIPLIED = ("SAGEConv", "GCNConv")
 
 
 @dataclass(frozen=True)
 class NodeConfig(RealConfig):
-    """As :class:`RealConfig`, for one graph; every update sees all of it."""
+    """Options of :class:`RealConfig`, for one graph; every update uses all of it."""
 
     steps_per_epoch: int = 10
     conv: ConvName = "SAGEConv"
@@ -41,7 +41,7 @@ class NodeConfig(RealConfig):
 
 @dataclass(frozen=True, eq=False)
 class WholeGraph:
-    """One graph as tensors, with its plan: all updates share them."""
+    """One graph as tensors, with its plan, shared by all updates."""
 
     x: Tensor
     edge_index: Tensor
@@ -50,17 +50,17 @@ class WholeGraph:
     plan: ops.Plan
 
     def inputs(self) -> dict[str, Any]:
-        """What :class:`mooring.models.GNN` is called with."""
+        """Return the arguments of :class:`mooring.models.GNN`."""
         return {"x": self.x, "edge_index": self.edges, "plan": self.plan}
 
     def to_data(self) -> Data:
-        """The graph as PyG's ``Data``, for drawing."""
+        """Return the graph as a PyG ``Data``, for drawing."""
         return Data(x=self.x, edge_index=self.edge_index, y=self.y)
 
 
 @register_experiment
 class NodeExperiment(RealExperiment):
-    """Which nodes of a graph belong to a class; seed s has the official split number s modulo their number."""
+    """Binary classification of the nodes of a graph; seed s uses the official split s modulo their number."""
 
     name: ClassVar[str] = "nodes"
     presets: ClassVar[Mapping[str, TrainConfig]] = {
@@ -92,11 +92,11 @@ class NodeExperiment(RealExperiment):
         return "roc_auc"
 
     def nodes(self) -> NodeSet:
-        """The set."""
+        """Return the set."""
         return generated_nodes() if self.config.dataset == "generated" else load_nodes(self.config.dataset)
 
     def mask(self, split: Split) -> Tensor:
-        """The nodes of a split, in the official split of this seed."""
+        """Return the mask of a split, in the official split of this seed."""
         nodes = self.nodes()
         return torch.from_numpy(nodes.masks[split][self.seed % nodes.num_splits])
 
@@ -117,8 +117,8 @@ class NodeExperiment(RealExperiment):
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         nodes = self.nodes()
         split = self.seed % nodes.num_splits
-        found = {"name": nodes.name, "sha256": nodes.sha256, "split": split}
-        return {"test/roc_auc": self._scores(net)["test"]}, {"data": found, "metric": self.metric}
+        data = {"name": nodes.name, "sha256": nodes.sha256, "split": split}
+        return {"test/roc_auc": self._scores(net)["test"]}, {"data": data, "metric": self.metric}
 
     def _scores(self, net: nn.Module) -> dict[str, float]:
         batch = self.train_batch(0, 0)
@@ -131,7 +131,7 @@ class NodeExperiment(RealExperiment):
 def _whole(dataset: str, multiplied: bool, folder: Path) -> WholeGraph:
     nodes = generated_nodes() if dataset == "generated" else load_nodes(dataset, folder)
     x, y = torch.from_numpy(nodes.x), torch.from_numpy(nodes.y).unsqueeze(1)
-    once = torch.from_numpy(nodes.edge.T.copy())
-    edge_index = torch.cat([once, once.flip(0)], dim=1)
+    forward = torch.from_numpy(nodes.edge.T.copy())
+    edge_index = torch.cat([forward, forward.flip(0)], dim=1)
     edges = Adjacency(edge_index, len(x)) if multiplied else edge_index
     return WholeGraph(x, edge_index, edges, y, ops.plan(num_nodes=len(x)))

@@ -1,7 +1,9 @@
-"""Which atoms write to which slot of a trained memory, and what the slots count."""
+"""Pictures of a trained memory: the slot to which each atom writes, and the counts that slots correlate with."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -15,25 +17,31 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import nn
 
+from mooring.look.layout import layout
 from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
 from mooring.suite.look import trained
 from mooring.suite.real.data import GraphSet, collate
-from mooring.suite.real.depiction import positions, symbols
 from mooring.suite.real.molecules import GraphExperiment
 from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
 
-# Atoms that share a slot's mass with many others are drawn no smaller than this.
+SYMBOLS = (  # noqa: SIM905 (a literal would be a page long)
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
+    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe"
+).split()
+# OGB's types of a bond, by rdkit's names.
+BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "UNSPECIFIED")
+# Range of the marker areas of atoms.
 SMALLEST, LARGEST = 25.0, 150.0
 
 
 @dataclass(frozen=True)
 class Written:
-    """What the atoms of some molecules wrote into one memory.
+    """Write weights and masses of some molecules in one memory.
 
     Args:
-        share: how much of what an atom writes goes to each slot, ``[nodes, slots]``; rows sum to one.
-        log_mass: of each slot, mean over heads, ``[graphs, slots]``.
+        share: share of each slot in an atom's writes, ``[nodes, slots]``; rows sum to one.
+        log_mass: log-mass of each slot, mean over heads, ``[graphs, slots]``.
     """
 
     share: NDArray[np.float64]
@@ -41,13 +49,13 @@ class Written:
 
 
 def written(memory: SlotMemory, batch: torch.Tensor) -> Written:
-    """The shares and masses of a pass through a memory; ValueError for one without slots to write to."""
+    """Return the shares and masses of a pass through a memory; raise ValueError if it has no slots."""
     if memory is None or memory.write_weights is None:
         raise ValueError(
             "draw: this memory has no slots that nodes write to. Draw a run of a slot module, e.g. anchored."
         )
     log_mass = memory.state.log_mass.detach().double()
-    # A node's weight in a slot is its part of the slot's mass.
+    # A node's weight in a slot is its share of the slot's mass.
     each = memory.write_weights.detach().double() * log_mass.exp()[batch]
     share = each.mean(dim=2)
     share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-300)
@@ -57,14 +65,14 @@ def written(memory: SlotMemory, batch: torch.Tensor) -> Written:
 def counted(
     graphs: GraphSet, numbers: NDArray[np.int64], log_mass: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """How well each slot's log-mass goes with the log of a count, as a correlation over molecules.
+    """Return the correlation over molecules of each slot's log-mass with the log of each count.
 
     Args:
         graphs: the set.
-        numbers: the molecules.
-        log_mass: of each of them and each slot.
+        numbers: indices of the molecules.
+        log_mass: log-mass by molecule and slot.
     """
-    kinds = [(graphs.x[graphs.node_start[one] : graphs.node_start[one + 1]]) for one in numbers]
+    kinds = [graphs.x[slice(*graphs.node_start[number : number + 2])] for number in numbers]
     counts = {
         "atoms": [len(kind) for kind in kinds],
         "C": [(kind[:, 0] == 5).sum() for kind in kinds],
@@ -73,20 +81,20 @@ def counted(
         "aromatic": [kind[:, 7].sum() for kind in kinds],
         "in a ring": [kind[:, 8].sum() for kind in kinds],
     }
-    found = {}
+    correlations = {}
     for name, values in counts.items():
         column = np.log1p(np.array(values, dtype=np.float64))
-        found[name] = np.array([_correlation(column, mass) for mass in log_mass.T])
-    return found
+        correlations[name] = np.array([_correlation(column, mass) for mass in log_mass.T])
+    return correlations
 
 
 def draw(record: Path, chosen: Sequence[int] | None = None, layer: int | None = None, *, trust: bool = False) -> Figure:
-    """Molecules of a trained run with their atoms in the colours of the slots they write to, and what slots count.
+    """Draw molecules of a trained run, atoms in the colours of their slots, and the counts that slots correlate with.
 
     Args:
         record: a record of ``mooring run molecules`` or ``peptides``, or the folder of its checkpoints.
-        chosen: numbers of molecules in the test split; one small, one usual and one large if None.
-        layer: the memory behind which layer; the last if None.
+        chosen: indices of molecules in the test split; a small, a medium and a large one if None.
+        layer: index of the layer that the memory follows; the last if None.
         trust: import the run's model if its name is ``package.module:Name``.
     """
     run = trained(record, trust=trust)
@@ -103,7 +111,7 @@ def draw(record: Path, chosen: Sequence[int] | None = None, layer: int | None = 
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure, on white; the same figure gives the same bytes."""
+    """Write a figure on white; the same figure gives the same bytes."""
     suffix = path.suffix.removeprefix(".") or "svg"
     buffer = BytesIO()
     with mpl.rc_context(RC):
@@ -116,7 +124,7 @@ def _picked(graphs: GraphSet, test: NDArray[np.int64], chosen: Sequence[int] | N
     if chosen is None:
         order = test[np.argsort(np.diff(graphs.node_start)[test], kind="stable")]
         return order[(np.array([0.2, 0.5, 0.8]) * (len(order) - 1)).astype(np.int64)]
-    wrong = [one for one in chosen if not 0 <= one < len(test)]
+    wrong = [index for index in chosen if not 0 <= index < len(test)]
     if wrong or not chosen:
         raise ValueError(
             f"draw: --graphs is {list(chosen)}, expected some of 0 to {len(test) - 1}, the test molecules."
@@ -128,13 +136,13 @@ def _pass(net: nn.Module, experiment: GraphExperiment, numbers: NDArray[np.int64
     batch = collate(experiment.graphs, numbers)
     net.eval()
     with torch.no_grad():
-        _, kept = net(**batch.inputs(), return_state=True)
-    if not kept:
+        _, states = net(**batch.inputs(), return_state=True)
+    if not states:
         raise ValueError("draw: this network has no memory. Draw a run of a slot module, e.g. anchored.")
-    place = max(kept) if layer is None else layer
-    if place not in kept:
-        raise ValueError(f"draw: there is no memory behind layer {place}, only behind {', '.join(map(str, kept))}.")
-    return written(kept[place], batch.batch)
+    place = max(states) if layer is None else layer
+    if place not in states:
+        raise ValueError(f"draw: there is no memory behind layer {place}, only behind {', '.join(map(str, states))}.")
+    return written(states[place], batch.batch)
 
 
 def _figure(
@@ -173,10 +181,10 @@ def _molecule(
     share: NDArray[np.float64],
     inks: list[str],
 ) -> None:
-    """One molecule: an atom in the colour of the slot it writes to most, larger the more of its writing goes there."""
+    """Draw one molecule: an atom has the colour of its main slot, and is larger the more it writes there."""
     place = positions(x, edge, edge_attr)
-    for one, other in edge.astype(np.int64):
-        axes.plot(*place[[one, other]].T, color=MUTED, lw=1.0, zorder=1)
+    for bond in edge.astype(np.int64):
+        axes.plot(*place[bond].T, color=MUTED, lw=1.0, zorder=1)
     best = share.argmax(axis=1)
     size = SMALLEST + (LARGEST - SMALLEST) * share.max(axis=1)
     axes.scatter(*place.T, s=size, c=[inks[slot] for slot in best], zorder=2, lw=0)
@@ -189,7 +197,7 @@ def _molecule(
 
 
 def _counts(axes: Any, counts: dict[str, NDArray[np.float64]], slots: int) -> None:
-    """What each slot counts: squared correlations of its log-mass."""
+    """Draw squared correlations of each slot's log-mass with the counts."""
     values = np.stack(list(counts.values())) ** 2
     axes.imshow(values, cmap=heat(), vmin=0, vmax=1, aspect="auto")
     axes.set_yticks(range(len(counts)), list(counts))
@@ -198,8 +206,45 @@ def _counts(axes: Any, counts: dict[str, NDArray[np.float64]], slots: int) -> No
     axes.set_title("What a slot counts")
 
 
-def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Zero where either does not vary."""
-    if np.ptp(one) < 1e-12 or np.ptp(other) < 1e-12:
+def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return the correlation, or zero if either does not vary."""
+    if np.ptp(first) < 1e-12 or np.ptp(second) < 1e-12:
         return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def symbols(x: NDArray[np.uint8]) -> list[str]:
+    """Return the symbols of atoms from OGB's features, whose first is the atomic number minus one.
+
+    >>> symbols(np.array([[5, 0], [16, 0], [91, 0]], dtype=np.uint8))
+    ['C', 'Cl', '92']
+    """
+    return [SYMBOLS[kind] if kind < len(SYMBOLS) else str(kind + 1) for kind in x[:, 0].tolist()]
+
+
+def positions(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Return 2D positions of the atoms: as drawn by rdkit if installed, otherwise a layout of the graph.
+
+    Args:
+        x, edge, edge_attr: one molecule in OGB's features, each bond once.
+    """
+    drawn = _by_rdkit(x, edge, edge_attr) if importlib.util.find_spec("rdkit") else None
+    if drawn is not None:
+        return drawn
+    index = torch.from_numpy(edge.astype(np.int64).T.copy())
+    return layout(len(x), index).double().numpy()
+
+
+def _by_rdkit(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8]) -> NDArray[np.float64] | None:
+    chem: Any = importlib.import_module("rdkit.Chem")
+    draw: Any = importlib.import_module("rdkit.Chem.rdDepictor")
+    molecule = chem.RWMol()
+    for kind in x[:, 0].tolist():
+        # Only positions are needed, so an unknown element is drawn as a dummy atom.
+        molecule.AddAtom(chem.Atom(kind + 1 if kind < 118 else 0))
+    for (first, second), kind in zip(edge.tolist(), edge_attr[:, 0].tolist(), strict=True):
+        molecule.AddBond(first, second, getattr(chem.BondType, BOND_TYPES[min(kind, len(BOND_TYPES) - 1)]))
+    molecule.UpdatePropertyCache(strict=False)
+    chem.GetSymmSSSR(molecule)
+    draw.Compute2DCoords(molecule)
+    return np.asarray(molecule.GetConformer().GetPositions())[:, :2]

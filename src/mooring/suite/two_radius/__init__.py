@@ -1,8 +1,8 @@
-"""Two-Radius as trainable experiments: ``two-radius`` and its variants, named after a dash."""
+"""Two-Radius experiments: ``two-radius`` and its variants."""
 
 from mooring.suite import late
 
-#: The tasks of this folder, and the module that registers each.
+#: The tasks of this package, and the module that registers each.
 TASKS = {
     "two-radius": "experiment",
     "two-radius-permutation": "experiment",

@@ -1,4 +1,4 @@
-"""Counted Two-Radius, the four variants of the paper's first table; and permutation-valued Two-Radius, for capacity."""
+"""Counted Two-Radius (the paper's first table) and permutation-valued Two-Radius (capacity) as experiments."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, T
 from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores
 from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 
-# Fresh minibatches after training, in multiples of a validation: the best epoch of 200 flatters a model at chance.
+# Fresh minibatches after training, in multiples of a validation: the best epoch of 200 is optimistic at chance level.
 TEST_FACTOR = 4
 
 # The models without a global module.
@@ -34,11 +34,11 @@ class TwoRadiusConfig(MemoryConfig):
         validation_batches: fresh minibatches of an evaluation.
         channels, layers: width and depth of the backbone; the embeddings have the same width.
         memory: options of the global module.
-        addressed: it routes by the identifier; if not, by what nodes hold.
+        addressed: whether the memory routes by identifier; otherwise by node content.
         count_warmup: epochs without the count loss.
-        count_ramp: epochs over which its weight then rises linearly.
-        count_weight: its final weight.
-        final_lr_scale: factor that the learning rates reach, linearly, at the end of the run; 1 keeps them constant.
+        count_ramp: epochs over which the weight of the count loss then rises linearly.
+        count_weight: final weight of the count loss.
+        final_lr_scale: factor of the learning rates at the end of the run, reached linearly; 1 keeps them constant.
     """
 
     epochs: int = 200
@@ -63,7 +63,7 @@ class TwoRadiusConfig(MemoryConfig):
 
 
 PAPER = TwoRadiusConfig()
-# The pattern of the paper's table in minutes: larger steps that shrink to nothing, and a count loss that starts early.
+# The pattern of the paper's table in minutes: larger steps that decay to nearly zero, and an early count loss.
 QUICK = PAPER.but(epochs=30, learning_rate=3e-4, memory_lr_scale=5.0, final_lr_scale=0.02).but(
     assignments=16, count_warmup=2, count_ramp=2
 )
@@ -74,9 +74,9 @@ PRESETS = {"paper": PAPER, "quick": QUICK, "tiny": TINY}
 
 
 class MemoryExperiment(Experiment):
-    """A network of local layers for one task, with a global module of the zoo or without."""
+    """Experiment with local layers and an optional global module of the zoo."""
 
-    #: The models without a global module, and what tables call them.
+    #: The models without a global module, and their names in tables.
     without: ClassVar[Mapping[str, str]] = {"mpnn": "MPNN"}
 
     def __init__(self, config: Any, model: str, seed: int) -> None:
@@ -88,13 +88,13 @@ class MemoryExperiment(Experiment):
         return describe(self.model, self.without)
 
     def build_memory(self, spec: MemorySpec) -> nn.Module | None:
-        """The global module, or None."""
+        """Build the global module, or return None."""
         return zoo.build(self.memory, spec)
 
     def network(
         self, counts: int | None, embedding_channels: int, *, addressed: bool = True, **options: bool
     ) -> TwoRadiusNet:
-        """The network; see :class:`TwoRadiusNet` for its arguments."""
+        """Build the network; see :class:`TwoRadiusNet` for its arguments."""
         config, task = self.config, self.task
         return TwoRadiusNet(
             task.num_identifiers + task.num_centres,
@@ -111,17 +111,17 @@ class MemoryExperiment(Experiment):
 
 @register_experiment
 class TwoRadiusExperiment(MemoryExperiment):
-    """Every target names the label and the number of the sources that share its identifier.
+    """Counted Two-Radius: every target names label and number of the sources that share its identifier.
 
-    Models are ``mpnn`` (no global module), two variants of it that the paper's words allow as well, ``mpnn-additive``
-    (nodes merely add what they receive) and ``mpnn-summed`` (embeddings are added up), and the names of
-    :mod:`mooring.zoo`. Selection is by ``both``.
+    Models are ``mpnn`` (no global module), two variants that also fit the paper's description, ``mpnn-additive`` (nodes
+    only add their messages) and ``mpnn-summed`` (embeddings are summed), and the names of :mod:`mooring.zoo`. Selection
+    is by ``both``.
 
     Paper: ``tab:counted``, ``app:protocol``.
 
     Departs: identical sources are stored once with their multiplicity (``rendering="collapsed"``), which gives the
-    same logits, loss and gradients; ``rendering="full"`` trains on every copy. The two differ for the zoo's
-    ``exphormer`` alone, whose random edges depend on how many nodes there are.
+    same logits, loss and gradients; ``rendering="full"`` trains on every copy. The two differ only for the zoo's
+    ``exphormer``, whose random edges depend on the number of nodes.
     """
 
     name = "two-radius"
@@ -141,7 +141,7 @@ class TwoRadiusExperiment(MemoryExperiment):
         return self.task.batch(self.config.assignments, stream(self.seed, "train", epoch, step))
 
     def count_weight(self, epoch: int) -> float:
-        """Weight of the count loss: zero, then linear, then fixed. Epochs count from 0, the paper's from 1."""
+        """Return the weight of the count loss: zero, then linear, then constant. The paper's epochs start at 1."""
         since = epoch + 1 - self.config.count_warmup
         return self.config.count_weight * min(max(since / max(self.config.count_ramp, 1), 0.0), 1.0)
 
@@ -158,7 +158,7 @@ class TwoRadiusExperiment(MemoryExperiment):
     def answers(
         self, net: nn.Module, split: Split, epoch: int, batches: int
     ) -> Iterator[tuple[Answer, TwoRadiusBatch]]:
-        """Answers on fresh minibatches, one at a time."""
+        """Yield answers on fresh minibatches."""
         for step in range(batches):
             batch = self.task.batch(self.config.assignments, stream(self.seed, split, epoch, step))
             yield net(batch), batch
@@ -167,11 +167,11 @@ class TwoRadiusExperiment(MemoryExperiment):
         return mean_scores(self.answers(net, "validation", epoch, self.config.validation_batches))
 
     def should_stop(self, history: list[dict[str, float]]) -> bool:
-        """Stop at a validation without a mistake: ties keep the earlier epoch, so no later one could be selected."""
+        """Stop at a perfect validation: ties select the earlier epoch, so no later epoch could be selected."""
         return history[-1]["both"] >= 1.0
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
-        """Accuracies on fresh data that selection did not use, and the diagnostics of ``app:protocol``."""
+        """Return accuracies on data unused by selection, and the diagnostics of ``app:protocol``."""
         pairs = list(self.answers(net, "test", 0, TEST_FACTOR * self.config.validation_batches))
         assignment = replace(self.task, rendering="full").batch(1, stream(self.seed, "diagnostic"))
         return mean_scores(pairs), diagnose(net, assignment, pairs)
@@ -179,17 +179,18 @@ class TwoRadiusExperiment(MemoryExperiment):
 
 @dataclass(frozen=True)
 class PermutationConfig(MemoryConfig):
-    """Task, backbone and memory.
+    """Task, backbone and memory of the permutation experiment.
 
     Args:
         task: see :class:`~mooring.suite.two_radius.data.PermutationTask`.
         graphs: graphs in a minibatch.
         validation_batches: fresh minibatches of an evaluation.
-        channels: width of every state, a slot's included.
-        embedding_channels: width of embeddings and addresses, which hold no label and need not shrink with the memory.
+        channels: width of every state, including slots.
+        embedding_channels: width of embeddings and addresses, which contain no label and need not shrink with the
+            memory.
         layers: local layers.
         memory: options of the global module.
-        stop_at: label accuracy at which the task counts as solved and training ends; None never ends it early.
+        stop_at: label accuracy at which the task counts as solved and training ends; None trains all epochs.
     """
 
     epochs: int = 60
@@ -222,7 +223,7 @@ PERMUTATION_PRESETS = {"full": PERMUTATION_FULL, "quick": PERMUTATION_QUICK, "ti
 
 
 class LabelExperiment(Experiment):
-    """A task whose targets name labels only; it is solved at the accuracy ``config.stop_at``."""
+    """Task whose targets name labels only, solved at the accuracy ``config.stop_at``."""
 
     select = ("label", "max")
 
@@ -236,7 +237,7 @@ class LabelExperiment(Experiment):
 
 @register_experiment
 class PermutationExperiment(LabelExperiment, MemoryExperiment):
-    """Every target names the label of the one source that shares its identifier.
+    """Permutation Two-Radius: every target names the label of the one source that shares its identifier.
 
     Paper: ``thm:lower``, ``thm:upper``.
     """

@@ -1,4 +1,4 @@
-"""Every global module on counted Two-Radius with one budget of parameters and updates."""
+"""Leaderboard of all global modules on counted Two-Radius, with one budget of parameters and updates."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,13 +13,13 @@ from mooring.suite.two_radius.experiment import QUICK, TwoRadiusConfig, TwoRadiu
 
 @dataclass(frozen=True)
 class LeaderboardConfig(TwoRadiusConfig):
-    """As :class:`TwoRadiusConfig`, the budget, and when to give up.
+    """Options of :class:`TwoRadiusConfig`, the parameter budget, and the rule for giving up.
 
     Args:
-        equal_parameters: give every module the parameters of the anchored one; if not, each has what it needs at the
-            ``hidden_channels`` of the config.
-        hopeless_after: epochs after which a run ends whose best Both is below ``hopeless_both``; None never gives up.
-        hopeless_both: that value; twice chance in the presets.
+        equal_parameters: match the parameters of every module to the anchored one; otherwise a module has the size that
+            follows from the ``hidden_channels`` of the config.
+        hopeless_after: epochs after which a run ends if its best Both is below ``hopeless_both``; None disables this.
+        hopeless_both: threshold of ``hopeless_after``; twice chance in the presets.
     """
 
     equal_parameters: bool = True
@@ -36,11 +36,11 @@ SCREEN = (
     .but(epochs=40, learning_rate=1e-3, num_identifiers=6, slots=6, channels=64)
     .but(assignments=24, validation_batches=4, count_warmup=1, count_ramp=1, count_weight=1.0)
 )
-# For sweeps over slots and identifiers: its runs are points of a figure and not rows of the leaderboard.
+# For sweeps over slots and identifiers: points of a figure, not rows of the leaderboard.
 WIDTH = SCREEN
-# One wide state against many slots with nothing in its way: no cap on parameters, wide hidden layers, every update.
+# One wide state against many slots without constraints: no cap on parameters, wide hidden layers, every update.
 WIDE = SCREEN.but(equal_parameters=False, hidden_channels=128, hopeless_after=None)
-# How many updates training needs: one size is changed at a time.
+# Number of updates that training needs; one size changes at a time.
 LEARNABILITY = SCREEN.but(equal_parameters=False, hopeless_after=None, num_identifiers=12, slots=12)
 TINY = SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2)
 PRESETS = {"screen": SCREEN, "width": WIDTH, "wide": WIDE, "learnability": LEARNABILITY, "tiny": TINY}
@@ -48,10 +48,10 @@ PRESETS = {"screen": SCREEN, "width": WIDTH, "wide": WIDE, "learnability": LEARN
 
 @register_experiment
 class LeaderboardExperiment(TwoRadiusExperiment):
-    """Counted Two-Radius for every module of the zoo, with equal parameters unless the config says otherwise.
+    """Counted Two-Radius for every module of the zoo, with equal parameters by default.
 
-    :func:`mooring.zoo.matched` says how budgets are made equal. A run ends when it is solved (a validation without a
-    mistake) or hopeless (``hopeless_after`` epochs, and no validation with Both above ``hopeless_both``).
+    :func:`mooring.zoo.matched` equalises the budgets. A run ends when it is solved (a perfect validation) or hopeless
+    (``hopeless_after`` epochs without a validation with Both above ``hopeless_both``).
     """
 
     name = "two-radius-leaderboard"

@@ -1,4 +1,4 @@
-"""Losses and accuracies of Two-Radius answers, what the global state holds, and where counts go wrong."""
+"""Metrics of Two-Radius: losses, accuracies, and diagnostics of the global state and of counts."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from mooring.suite.two_radius.model import Answer
 
 
 def losses(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
-    """Cross-entropies of the labels and, where they are asked for, of the counts (class ``c - 1`` is count ``c``)."""
+    """Return cross-entropies of the labels and, if present, of the counts (class ``c - 1`` is count ``c``)."""
     parts = {"label_loss": cross_entropy(answer.label, batch.y_label)}
     if answer.count is not None:
         parts["count_loss"] = cross_entropy(answer.count, batch.y_count - 1)
@@ -22,21 +22,21 @@ def losses(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
 
 
 def right(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Bool[Tensor, " targets"]]:
-    """Which targets are right in label, in count and in both, or in label alone where there are no counts."""
-    label = _named(answer.label) == batch.y_label
+    """Return masks of targets right in label, in count and in both; in label alone if there are no counts."""
+    label = _predicted(answer.label) == batch.y_label
     if answer.count is None:
         return {"label": label}
-    count = _named(answer.count) + 1 == batch.y_count
+    count = _predicted(answer.count) + 1 == batch.y_count
     return {"label": label, "count": count, "both": label & count}
 
 
-def _named(logits: Float[Tensor, "targets classes"]) -> Int[Tensor, " targets"]:
-    """The likeliest class; -2, which is none and no count either, where a logit is no number."""
+def _predicted(logits: Float[Tensor, "targets classes"]) -> Int[Tensor, " targets"]:
+    """Return the argmax over classes, or -2 (never a valid label or count) if any logit is NaN."""
     return logits.argmax(dim=1).masked_fill(logits.isnan().any(dim=1), -2)
 
 
 def accuracies(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
-    """Shares of right targets, and under ``graph`` of graphs in which every target is right in everything."""
+    """Return shares of right targets; ``graph`` is the share of graphs in which every target is right."""
     hits = right(answer, batch)
     everything = list(hits.values())[-1]
     shares = {name: hit.double().mean() for name, hit in hits.items()}
@@ -44,7 +44,7 @@ def accuracies(answer: Answer, batch: TwoRadiusBatch) -> dict[str, Tensor]:
 
 
 def mean_scores(pairs: Iterable[tuple[Answer, TwoRadiusBatch]]) -> dict[str, float]:
-    """Losses and accuracies averaged over minibatches, each weighted by its number of graphs."""
+    """Average losses and accuracies over minibatches, weighted by their number of graphs."""
     total: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), dtype=torch.float64))
     num_graphs = 0
     for answer, batch in pairs:
@@ -55,16 +55,16 @@ def mean_scores(pairs: Iterable[tuple[Answer, TwoRadiusBatch]]) -> dict[str, flo
 
 
 def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, TwoRadiusBatch]]) -> dict[str, Any]:
-    """Diagnostics of ``app:protocol`` as numbers that go into a record.
+    """Return the diagnostics of ``app:protocol`` as numbers for a record.
 
     Args:
         net: a :class:`~mooring.suite.two_radius.TwoRadiusNet` that counts.
-        paired: one assignment rendered at every scale, every copy a node; the others are compared with the first graph.
+        paired: one assignment rendered in full at every scale; the other graphs are compared with the first.
         pairs: answers and their minibatches, for the accuracies.
 
     Returns:
         ``state_distance`` (None without a global state), ``write_weights`` by source identifier and ``read_weights`` by
-        target identifier in the first graph, ``anchor_weights`` by scale (each None where the module has none),
+        target identifier in the first graph, ``anchor_weights`` by scale (each None if the module has none),
         ``count_accuracy_by_scale``, ``count_confusion`` (row: true count, number of targets), ``graph_recovery``.
     """
     memory = net(paired, return_state=True).memory
@@ -78,7 +78,7 @@ def diagnose(net: nn.Module, paired: TwoRadiusBatch, pairs: list[tuple[Answer, T
 
 
 def state_distance(content: Float[Tensor, "graphs ..."] | None, paired: TwoRadiusBatch) -> dict[str, Any] | None:
-    """Largest and mean absolute difference of each graph's global state from that of the first graph."""
+    """Return the largest and mean absolute difference of each graph's global state from the first graph's."""
     if content is None:
         return None
     difference = (content - content[:1]).abs().flatten(1)
@@ -92,7 +92,7 @@ def state_distance(content: Float[Tensor, "graphs ..."] | None, paired: TwoRadiu
 def by_identifier(
     weights: Float[Tensor, "nodes slots heads"] | None, paired: TwoRadiusBatch, mask: Tensor
 ) -> list[list[float]] | None:
-    """Weights of the masked nodes of the first graph, mean over heads, copies of one identifier added up."""
+    """Return weights of the masked nodes of the first graph: mean over heads, sum over copies of an identifier."""
     if weights is None:
         return None
     chosen = mask & (paired.batch == 0)
@@ -104,14 +104,14 @@ def by_identifier(
 def by_scale(
     weights: Float[Tensor, "graphs slots heads"] | None, paired: TwoRadiusBatch
 ) -> dict[str, list[float]] | None:
-    """Anchor weights, mean over heads, under the scale of their graph."""
+    """Return anchor weights, averaged over heads, keyed by the scale of their graph."""
     if weights is None:
         return None
     return {str(int(scale)): row.mean(dim=1).tolist() for scale, row in zip(paired.scale, weights, strict=True)}
 
 
 def count_accuracy(pairs: list[tuple[Answer, TwoRadiusBatch]]) -> dict[str, Any]:
-    """Count accuracy at each scale, confusion of counts, and the share of graphs recovered exactly."""
+    """Return count accuracy per scale, confusion of counts, and the share of graphs recovered exactly."""
     hit = torch.cat([right(answer, batch)["count"].view(batch.num_graphs, -1) for answer, batch in pairs])
     scale = torch.cat([batch.scale for _, batch in pairs])
     true = torch.cat([batch.y_count for _, batch in pairs]) - 1

@@ -1,4 +1,4 @@
-"""The network of the counted and the permutation task: one backbone, any global memory."""
+"""Network of the counted and the permutation task: one backbone, any global memory."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,13 +11,13 @@ from mooring.suite.two_radius.data import ROLES, TwoRadiusBatch
 
 
 class LocalGraph(NamedTuple):
-    """Edges and shares of a weighted mean over senders, between nodes after equal ones were merged.
+    """Edges and shares of a weighted mean over senders, between nodes after merging equal nodes.
 
     Attributes:
-        node: one node of the batch for each node here.
-        position: the node here that holds the state of each node of the batch.
-        sender: the nodes here that send anything.
-        edge_sender: sender of each edge, as a place in ``sender``.
+        node: one batch node per merged node.
+        position: merged node of each batch node.
+        sender: merged nodes that send messages.
+        edge_sender: sender of each edge, as an index into ``sender``.
         edge_receiver: receiver of each edge.
         share: weight of each edge in the mean at its receiver; the shares of a receiver sum to one.
     """
@@ -33,11 +33,11 @@ class LocalGraph(NamedTuple):
 def local_graph(
     kind: Int[Tensor, " nodes"], edge_index: Int[Tensor, "2 edges"], edge_weight: Float[Tensor, " edges"]
 ) -> LocalGraph:
-    """Merge nodes of the same kind that receive nothing: message passing on the result gives the same states.
+    """Merge nodes of the same kind without incoming edges; message passing gives the same states.
 
-    A node without incoming edges has a state that depends on its features alone, whichever graph of the batch it is in.
-    The paper's minibatch has 12 * 12 kinds of sources, so at most 144 states stand for its 1,152 (collapsed) or some
-    5,700 (full) sources in every layer.
+    A node without incoming edges has a state that depends on its features alone, not on its graph. The paper's
+    minibatch has 12 * 12 kinds of sources, so at most 144 states represent its 1,152 (collapsed) or some 5,700 (full)
+    sources in every layer.
 
     Args:
         kind: equal for nodes with equal features.
@@ -55,7 +55,7 @@ def local_graph(
 
 
 def first_of_each(code: Int[Tensor, " items"]) -> tuple[Int[Tensor, " distinct"], Int[Tensor, " items"]]:
-    """Where each distinct value first occurs, and the distinct value of every item, by number.
+    """Return the first position of each distinct value, and the number of every item's value.
 
     >>> [part.tolist() for part in first_of_each(torch.tensor([7, 3, 7, 5]))]
     [[1, 3, 0], [2, 0, 2, 1]]
@@ -71,15 +71,15 @@ class MeanConv(nn.Module):
     ``h_v <- h_v + W_2 ReLU(W_1 [h_v, m_v] + b_1) + b_2`` with ``m_v = Σ_u w_uv h_u / Σ_u w_uv``, zero without senders.
 
     Paper: ``app:protocol``, residual mean-aggregation MPNN layer. With the multiplicity of the sender as the weight of
-    an edge, the mean is the plain one over all copies.
+    an edge, the mean is the plain mean over all copies.
 
-    Numerically identical to the paper. ``W_1`` is kept in two halves and its second is applied before the mean, which
-    is linear: in Two-Radius few nodes send and many receive.
+    Numerically identical to the paper. ``W_1`` is stored in two halves, and the second is applied before the mean,
+    which is linear: in Two-Radius few nodes send and many receive.
 
     Args:
         channels: width of the states.
-        joint: false keeps node and message apart, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
-            paper does not say which it has; only the first lets a node choose from what it receives.
+        joint: if False, node and message are separate, ``h_v <- h_v + mean_u(W_2 ReLU(W_1 h_u + b_1) + b_2)``. The
+            paper leaves this open; only the joint form lets a node select from its messages.
 
     Shapes:
         ``x [nodes, channels]`` -> ``[nodes, channels]``, nodes as in the :class:`LocalGraph`.
@@ -105,7 +105,7 @@ class MeanConv(nn.Module):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answers of the targets, in their order among the nodes, and the memory they read (None without one)."""
+    """Answers of the targets, in their order among the nodes, and the memory they read (None without one)."""
 
     label: Float[Tensor, "targets labels"]
     count: Float[Tensor, "targets counts"] | None
@@ -113,29 +113,29 @@ class Answer:
 
 
 class TwoRadiusNet(nn.Module):
-    """Maps a Two-Radius batch to label and count logits of its targets.
+    """Two-Radius batch -> label and count logits of its targets.
 
     Embeddings of identifier, label and role -> two-layer MLP -> LayerNorm -> residual mean MPNN layers -> global
-    memory, written by sources and read by targets -> a two-layer MLP per answer. Nodes write and read at the address of
-    their identifier, its embedding, or, not addressed, wherever what they hold leads them.
+    memory, written by sources and read by targets -> a two-layer MLP per answer. Nodes write and read at the embedding
+    of their identifier, or, if not addressed, by content.
 
     Paper: ``app:protocol``, "Model variants".
 
-    Departs: the paper leaves open how the embeddings are combined (here: side by side), where the memory stands (once,
-    after the local layers), the activation (ReLU) and the message (the sender's state itself). Nodes that must have
-    equal states, because they have equal features and receive nothing, are computed once.
+    Departs: the paper leaves open how the embeddings are combined (here: concatenated), the position of the memory
+    (once, after the local layers), the activation (ReLU) and the message (the sender's state). Nodes with equal
+    features and no incoming edges have equal states, which are computed once.
 
     Args:
         num_identifiers: identifiers including those of the centres.
         num_labels: labels, without the null label.
-        num_counts: count classes, class ``c - 1`` for count ``c``; None for a network that names labels only.
+        num_counts: count classes, class ``c - 1`` for count ``c``; None for a network that predicts labels only.
         memory: global module with the forward of ``SlotVirtualNode``, or None.
         channels: width of the states.
         embedding_channels: width of the embeddings, hence of the address.
         layers: local layers.
-        addressed: the memory is given addresses.
+        addressed: whether the memory receives addresses.
         joint: as in :class:`MeanConv`.
-        side_by_side: false adds the three embeddings up instead.
+        side_by_side: concatenate the three embeddings; if False, add them.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class TwoRadiusNet(nn.Module):
         self.count_head = None if num_counts is None else two_layers(channels, channels, num_counts)
 
     def forward(self, batch: TwoRadiusBatch, return_state: bool = False) -> Answer:
-        """Answer for every target; with ``return_state``, also the memory that was read."""
+        """Answer for every target; with ``return_state``, also return the memory."""
         x, memory = self.local(batch), None
         if self.memory is not None:
             x = self.memory(
@@ -185,10 +185,11 @@ class TwoRadiusNet(nn.Module):
         return Answer(self.label_head(x), None if self.count_head is None else self.count_head(x), memory)
 
     def local(self, batch: TwoRadiusBatch) -> Float[Tensor, "nodes channels"]:
-        """States after the local layers, which see the graph's own edges only."""
+        """Return the states after the local layers, which use the edges of the graph only."""
         features = torch.stack([batch.identifier, batch.label, batch.role])
         kind = (features[0] * (self.num_labels + 1) + features[1]) * len(ROLES) + features[2]
-        # Index lists instead of advanced indexing: on a CPU index_select is several times faster, backward too.
+        # Index lists instead of advanced indexing: on a CPU index_select is several times faster, also in the backward
+        # pass.
         graph = local_graph(kind, batch.edge_index, batch.edge_weight.to(self.role.weight.dtype))
         first, of_kind = first_of_each(kind[graph.node])
         x = self.encoder(self.embed(features[:, graph.node[first]])).index_select(0, of_kind)
@@ -197,11 +198,11 @@ class TwoRadiusNet(nn.Module):
         return x.index_select(0, graph.position)
 
     def embed(self, features: Int[Tensor, "3 kinds"]) -> Float[Tensor, "kinds embeddings"]:
-        """Embeddings of identifier, label and role side by side, or their sum."""
+        """Embed identifier, label and role; concatenate or add the embeddings."""
         parts = [self.identifier(features[0]), self.label(features[1]), self.role(features[2])]
         return torch.cat(parts, dim=1) if self.side_by_side else torch.stack(parts).sum(dim=0)
 
 
 def two_layers(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """A two-layer MLP."""
+    """Build a two-layer MLP."""
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))

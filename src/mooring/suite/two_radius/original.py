@@ -1,4 +1,4 @@
-"""The original Two-Radius task on its finite data set: PyG's convolutions, with or without a global memory."""
+"""Original Two-Radius task on its finite data set: PyG's convolutions, with or without a global memory."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ CONVS: dict[str, Callable[[int], nn.Module]] = {
 
 
 class OriginalNet(nn.Module):
-    """Maps a batch of the original task to the label logits of its targets.
+    """Batch of the original task -> label logits of its targets.
 
     One-hot identifier and label -> linear map -> residual convolutions, each followed by LayerNorm and leaky ReLU, with
     a global memory after each of the first ones -> linear map. Every node writes and every node reads: the features do
-    not tell sources from targets, so neither does the memory.
+    not distinguish sources from targets, so the memory does not either.
 
     Paper: Mishayev et al., arXiv 2511.20406, whose published code has the residuals, norms, activation and two
     attention heads in GAT.
@@ -47,8 +47,8 @@ class OriginalNet(nn.Module):
         memories: global modules with the forward of ``SlotVirtualNode``, one after each of the first convolutions.
         channels: width.
         layers: convolutions.
-        carry: each memory goes on from the slots of the one before.
-        addressed: memories route by the identifier; if not, by what nodes hold.
+        carry: whether each memory continues from the slots of the previous one.
+        addressed: whether memories route by identifier; otherwise by node content.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class OriginalNet(nn.Module):
 
 @dataclass(frozen=True)
 class OriginalConfig(MemoryConfig):
-    """Task, network and stopping rule.
+    """Task, network and stopping rule of the original experiment.
 
     Args:
         task: see :class:`~mooring.suite.two_radius.data.OriginalTask`.
         batch_size: graphs in a minibatch; an epoch takes ``steps_per_epoch`` of them from a fresh shuffle.
         channels, layers: width and number of convolutions.
         memory_blocks: global modules, one after each of the first convolutions.
-        carry: each of them goes on from the slots of the one before, where the module can.
-        addressed: they route by the identifier; if not, by what nodes hold.
-        memory: options of the global modules. The defaults are for many identifiers: addresses this sharp tell a good
-            part of 200 apart before any training.
-        stop_at: validation accuracy at which training ends; None never ends it early.
+        carry: whether each global module continues from the slots of the previous one, if the module supports it.
+        addressed: whether they route by identifier; otherwise by node content.
+        memory: options of the global modules. The defaults are for many identifiers: addresses this sharp distinguish
+            many of 200 before any training.
+        stop_at: validation accuracy at which training ends; None trains all epochs.
     """
 
     epochs: int = 100
@@ -121,7 +121,7 @@ class OriginalConfig(MemoryConfig):
 
 
 FULL = OriginalConfig()
-# 2,000 updates of 8 graphs: what two cores can do for every n of the published table.
+# 2,000 updates of 8 graphs: feasible on two cores for every n of the published table.
 SWEEP = FULL.but(epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
 QUICK = FULL.but(epochs=5, steps_per_epoch=100, slots=16)
 TINY = QUICK.but(epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5)
@@ -130,15 +130,15 @@ PRESETS = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
 
 @register_experiment
 class OriginalExperiment(LabelExperiment):
-    """Every target names the label of its source, in a data set of 7,000 graphs with links in both directions.
+    """Original Two-Radius: every target names the label of its source, in 7,000 graphs linked in both directions.
 
     A model is a convolution (``gcn``, ``gin``, ``sage``, ``gat``), alone or with a global module of :mod:`mooring.zoo`
     after a plus sign: ``gcn+vn-sum`` is the published virtual node, ``gcn+anchored`` ours.
 
     Paper: Mishayev et al., arXiv 2511.20406.
 
-    Departs: one learning rate and batch size for every model, where the published code tunes them for each; training
-    ends at ``stop_at``, which there is 0.92.
+    Departs: one learning rate and batch size for every model, while the published code tunes them per model; training
+    ends at ``stop_at``, which is 0.92 in the published code.
     """
 
     name = "two-radius-original"
@@ -160,7 +160,7 @@ class OriginalExperiment(LabelExperiment):
         if config.memory_blocks > config.layers:
             raise ValueError(
                 f"two-radius-original: memory_blocks={config.memory_blocks}, above layers={config.layers}. "
-                "Each stands after a convolution: lower memory_blocks or raise layers."
+                "Each follows a convolution: lower memory_blocks or raise layers."
             )
         if (config.steps_per_epoch - 1) * config.batch_size >= self.task.sizes[0]:
             raise ValueError(
@@ -169,16 +169,16 @@ class OriginalExperiment(LabelExperiment):
             )
 
     def describe(self) -> dict[str, Any]:
-        """Convolutions alone come first; then, memory by memory, those with one."""
+        """Return title and order: convolutions alone first, then those with a memory, memory by memory."""
         memory = zoo.entry(self.memory)
-        # GCN+Anchored: that memories cross-attend goes without saying here.
+        # GCN+Anchored: all memories here cross-attend, so the title omits it.
         short = memory.label.replace(" Cross-Attn VN", "").removesuffix(" VN")
         title = self.conv.upper() if self.memory == "none" else f"{self.conv.upper()}+{short}"
         return {"title": title, "order": memory.order * len(CONVS) + list(CONVS).index(self.conv)}
 
     @cached_property
     def train_split(self) -> OriginalSplit:
-        """The training split, drawn when first needed."""
+        """The training split, drawn on first use."""
         return self.task.split(self.seed, "train")
 
     def build(self) -> nn.Module:
@@ -197,8 +197,8 @@ class OriginalExperiment(LabelExperiment):
         )
 
     def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
-        # Epoch 0 of this stream has drawn the data set itself. Steps past the epoch's, which only a run on several
-        # devices asks for, come from a shuffle of their own.
+        # Epoch 0 of this stream draws the data set. Steps beyond the epoch's, which only a run on several devices
+        # requests, come from a separate shuffle.
         again, step = divmod(step, self.config.steps_per_epoch)
         order = stream(self.seed, "train", epoch + 1, again).permutation(len(self.train_split))
         size = self.config.batch_size
@@ -208,7 +208,7 @@ class OriginalExperiment(LabelExperiment):
         return mean_scores(self._answers(net, "validation"))
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
-        """Accuracy on the test split."""
+        """Return the accuracy on the test split."""
         scores = mean_scores(self._answers(net, "test"))
         return {f"test/{name}": value for name, value in scores.items()}, {}
 

@@ -10,7 +10,7 @@ from mooring.suite.linksets.data import LinkSettings
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"nodes": (13, 11)}, "empty. Give the smaller end first"),
+        ({"nodes": (13, 11)}, "empty. Pass the smaller end first"),
         ({"nodes": (1, 11)}, "a link needs two nodes"),
         ({"larger_nodes": (64, 90)}, "inside the training range"),
         ({"reach": 0.0}, "leaves no candidate pair"),

@@ -65,7 +65,7 @@ def test_greedy_takes_the_heaviest_first() -> None:
 
 def test_wrong_number_of_probabilities() -> None:
     graph = generate(LARGE, "train", index=0, seed=0)
-    with pytest.raises(ValueError, match="Give one probability per pair"):
+    with pytest.raises(ValueError, match="Pass one probability per pair"):
         feasible(graph, np.zeros(3), LARGE)
 
 

@@ -90,7 +90,7 @@ def test_three_rounds_do_not():
     ("change", "message"),
     [
         ({"background": (5, 40)}, "Use at least 6 nodes"),
-        ({"background": (40, 23)}, "Give the smaller end first"),
+        ({"background": (40, 23)}, "Pass the smaller end first"),
         ({"extra_edges": 5.0}, "above half of all pairs"),
         ({"extra_edges": -0.5}, "Use 0 for a tree"),
         ({"extra_edges": math.nan}, "extra_edges=nan, expected 0 or more"),

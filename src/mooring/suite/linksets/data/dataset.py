@@ -1,4 +1,4 @@
-"""Many link-set graphs packed end to end, generated in parallel and kept on disk, and batches of them as tensors."""
+"""Packed data sets of link-set graphs, generated in parallel and cached on disk, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ from mooring.suite.packed import Packed, in_chunks, ragged
 from mooring.suite.records import RecordError
 from mooring.suite.records.identity import Identity, digest
 
-# Part of the cache key: raise it when the same settings would give other graphs.
+# Part of the cache key: increase it if the same settings give other graphs.
 _VERSION = 1
 _CHUNK = 20  # graphs per message between processes: about 0.4 s of work
 
 
 class LinkDataset(Packed[LinkGraph]):
-    """The arrays of :class:`LinkGraph`, nodes and pairs of all graphs one after the other; pairs are numbered inside
-    each graph.
-    """
+    """Packed arrays of :class:`LinkGraph`; pairs are numbered inside each graph."""
 
     graph_type = LinkGraph
     per_node = ("position", "orientation", "gain", "parity")
@@ -50,12 +48,12 @@ class LinkDataset(Packed[LinkGraph]):
 
 
 def generate_many(settings: LinkSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> LinkDataset:
-    """Return the first graphs of a split, the same bytes for any number of worker processes."""
+    """Generate the first graphs of a split; the result does not depend on the number of worker processes."""
     settings.size_range(split)
     if num_graphs < 1 or workers < 1:
         raise ValueError(f"linksets: num_graphs={num_graphs} and workers={workers} must be at least 1.")
-    made = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
-    return LinkDataset.pack([graph for chunk in _tracked(made, split, num_graphs) for graph in chunk])
+    chunks = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
+    return LinkDataset.pack([graph for chunk in _tracked(chunks, split, num_graphs) for graph in chunk])
 
 
 def cached(
@@ -67,9 +65,10 @@ def cached(
     workers: int = 1,
     folder: Path | None = None,
 ) -> LinkDataset:
-    """:func:`generate_many`, kept in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``) under a hash of the
-    settings. A file that is unreadable, of other graphs, or changed since it was written is made again; if several
-    processes want the same file, only one makes it.
+    """Return :func:`generate_many` from the cache in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``).
+
+    The file name is a hash of the settings. A file that is unreadable, of other graphs, or changed since it was written
+    is generated again. If several processes need the same file, only one generates it.
     """
     folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
     identity = cache_identity(settings, split, num_graphs, seed)
@@ -88,32 +87,32 @@ def cached(
 
 
 def cache_identity(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> Identity:
-    """Return what decides which graphs they are; no model has a part in it."""
+    """Return the identity of a set of graphs, which does not depend on any model."""
     config = {"version": _VERSION, **asdict(settings), "split": split, "num_graphs": num_graphs}
     return Identity("linksets", "", seed, config)
 
 
 def cache_key(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> str:
-    """Return a name for these graphs: equal for equal arguments, and for no others."""
-    asked = [_VERSION, asdict(settings), split, num_graphs, seed]
-    return digest([json.dumps(asked, sort_keys=True)])[:20]
+    """Return the cache key of these graphs, a hash of the arguments."""
+    arguments = [_VERSION, asdict(settings), split, num_graphs, seed]
+    return digest([json.dumps(arguments, sort_keys=True)])[:20]
 
 
 def _generate_range(settings: LinkSettings, split: str, seed: int, indices: range) -> list[LinkGraph]:
     return [generate(settings, split, index, seed) for index in indices]
 
 
-def _tracked(made: Iterator[list[LinkGraph]], split: str, num_graphs: int) -> Iterable[list[LinkGraph]]:
+def _tracked(chunks: Iterator[list[LinkGraph]], split: str, num_graphs: int) -> Iterable[list[LinkGraph]]:
     console = Console(stderr=True)
     total, silent = math.ceil(num_graphs / _CHUNK), not console.is_terminal
-    return track(made, f"link sets, {split}", total, console=console, disable=silent, transient=True)
+    return track(chunks, f"link sets, {split}", total, console=console, disable=silent, transient=True)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkBatch:
-    """Nodes, the graph of each, candidate pairs (numbered over the batch) with their sectors at either end.
+    """Nodes, their graphs, and candidate pairs (numbered over the batch) with their sectors at either end.
 
-    Parity is -1 or 1; weight is the logarithm of the link's weight.
+    Parity is -1 or 1; ``weight`` is the logarithm of the link's weight.
     """
 
     position: Float[Tensor, "nodes 2"]
@@ -128,7 +127,7 @@ class LinkBatch:
     num_graphs: int
 
     def to_data(self) -> Data:
-        """The nodes of all graphs as a PyG ``Data``, with the links that are optimal for edges."""
+        """Return the nodes of all graphs as a PyG ``Data``, with the optimal links as edges."""
         links = self.pairs[:, self.target > 0.5]
         return Data(
             edge_index=links, pos=self.position, batch=self.batch, gain=self.gain, parity=self.parity,
@@ -139,14 +138,14 @@ class LinkBatch:
 def collate(
     dataset: LinkDataset, graphs: NDArray[np.int64], sectors: int, rng: np.random.Generator | None = None
 ) -> LinkBatch:
-    """Join some graphs of a dataset, in the order given.
+    """Join some graphs of a data set, in the given order.
 
     Args:
-        dataset: where they are from.
-        graphs: their numbers.
+        dataset: the data set.
+        graphs: indices of the graphs.
         sectors: sectors of a node.
-        rng: given for training: each graph is rotated, mirrored and has its parities exchanged at random. None of
-            these changes a distance, a weight or which pairs share a sector, so the optimum stays what it was.
+        rng: if given, for training, each graph is rotated, mirrored and has its parities exchanged at random. These
+            preserve distances, weights and which pairs share a sector, so the optimum does not change.
     """
     nodes, node_graph = ragged(dataset.node_start, graphs)
     edges, pair_graph = ragged(dataset.pair_start, graphs)
@@ -181,9 +180,9 @@ def turn(
     angle: NDArray[np.float64],
     mirrored: NDArray[np.bool_],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mirror some nodes at the x axis, then rotate all; returns positions and orientations.
+    """Mirror some nodes at the x axis, then rotate all; return positions and orientations.
 
-    A mirrored antenna counts its sectors the other way round, so sector k becomes the last but k.
+    Mirroring reverses the order of the sectors, so sector k becomes ``sectors - 1 - k``.
     """
     sign = np.where(mirrored, -1.0, 1.0)
     x, y = position[:, 0], sign * position[:, 1]

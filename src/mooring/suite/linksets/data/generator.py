@@ -1,4 +1,4 @@
-"""Random link-set problems, each a pure function of (settings, split, index, seed), with their optimum by CP-SAT."""
+"""Generator of link-set problems, pure functions of (settings, split, index, seed), with the optimum by CP-SAT."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mooring.suite.linksets.data.graph import SPLITS, LinkGraph, LinkSettings, bearing, candidates, sector_of
 
-# In CP-SAT's deterministic seconds, which depend on the problem and not on the machine. Graphs of 128 nodes take about
-# one; a problem that reaches the limit keeps its best set, and its status says so.
+# In CP-SAT's deterministic seconds, which are independent of the machine. Graphs of 128 nodes take about one. A problem
+# that reaches the limit keeps its best set, with a status that records it.
 TIME_LIMIT = 60.0
 
 
@@ -23,7 +23,7 @@ def solve(
     *,
     excluded: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.bool_], int]:
-    r"""Return the feasible link set of largest total weight, and CP-SAT's status (``STATUS_OPTIMAL`` when proven).
+    r"""Return the feasible link set of largest total weight, and CP-SAT's status (``STATUS_OPTIMAL`` if proven).
 
     .. math::
         \max_{x \in \{0,1\}^{pairs}} \sum_e w_e x_e \quad\text{s.t.}\quad
@@ -34,8 +34,8 @@ def solve(
     Args:
         num_nodes: number of nodes.
         pairs, sector, weight: as in :class:`~mooring.suite.linksets.data.LinkGraph`.
-        settings: gives the two bounds.
-        excluded: a link set that must not be the answer, to look for a second optimum.
+        settings: the two bounds.
+        excluded: a link set to exclude, to search for a second optimum.
 
     Without candidates the empty set is optimal.
     """
@@ -47,11 +47,11 @@ def solve(
         (settings.per_sector, groups_of(pairs.astype(np.int64) * settings.sectors + sector)),
     ):
         for group in groups:
-            # A group that fits its bound constrains nothing.
+            # A group within its bound is no constraint.
             if len(group) > bound:
                 model.add(sum(link[edge] for edge in group) <= bound)
     if excluded is not None:
-        model.add_bool_or([~variable if kept else variable for variable, kept in zip(link, excluded, strict=True)])
+        model.add_bool_or([~variable if used else variable for variable, used in zip(link, excluded, strict=True)])
     model.maximize(model_module.LinearExpr.weighted_sum(link, [int(value) for value in weight]))
     solver = model_module.CpSolver()
     solver.parameters.num_workers = 1
@@ -67,7 +67,7 @@ def solve(
 
 
 def groups_of(keys: NDArray[np.int64]) -> list[list[int]]:
-    """Return the pairs that share a key at either of their ends, ``keys [2, pairs]``, as lists of pair numbers."""
+    """Return the pairs that share a key at one of their ends, ``keys [2, pairs]``, as lists of pair indices."""
     groups: dict[int, list[int]] = {}
     for end in keys.tolist():
         for pair, key in enumerate(end):
@@ -86,13 +86,13 @@ def _cp_model() -> Any:
     return cp_model
 
 
-# The heaviest possible link. Fine enough that ties do not happen (see link_weight), small enough that a sum over all
-# links of a graph stays far inside the solver's 64-bit integers.
+# The largest possible weight. Fine enough that ties do not happen (see link_weight), small enough that a sum over all
+# links of a graph is far below the solver's 64-bit limit.
 TOP_WEIGHT = 10**8
 
 
 def generate(settings: LinkSettings, split: str, index: int, seed: int) -> LinkGraph:
-    """Return graph ``index`` of a split with its optimal link set.
+    """Generate graph ``index`` of a split with its optimal link set.
 
     Positions are uniform in the unit disc, so the distribution has no preferred direction; orientation, gain and
     parity are uniform and independent.
@@ -125,9 +125,9 @@ def link_weight(
     .. math::
         w_{ij} = 10^8 \exp\bigl(\tfrac{s}{2} (g_i + g_j) - s - \tfrac12 (d_{ij} / \ell)^2\bigr)
 
-    with spread :math:`s` and decay :math:`\ell`: a link budget, two antenna gains less a path loss. The weights are
-    generic (functions of continuous variables, on a fine grid), so that no two link sets weigh the same and the
-    optimum is unique; integers, so that the solver compares totals exactly.
+    with spread :math:`s` and decay :math:`\ell`: a link budget, two antenna gains minus a path loss. The weights are
+    generic (functions of continuous variables, on a fine grid), so no two link sets have the same weight and the
+    optimum is unique. They are integers, so the solver compares totals exactly.
     """
     distance = np.linalg.norm(position[pairs[0]] - position[pairs[1]], axis=1)
     budget = settings.spread * (0.5 * (gain[pairs[0]] + gain[pairs[1]]) - 1.0)

@@ -1,4 +1,4 @@
-"""One link-set problem with its answer, the rules, and the geometry behind both."""
+"""Link-set problem with its solution, the rules, and their geometry."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# A split's place is its random stream, so "train", "validation" and "test" are three samples of one distribution.
-# New splits go at the end: an insertion would change every graph after it.
+# The position of a split is its random stream, so "train", "validation" and "test" are three samples of one
+# distribution. New splits go at the end: an insertion would change every graph after it.
 SPLITS: tuple[str, ...] = ("train", "validation", "test", "larger")
 
 # In a disc of radius 1 no two nodes are farther apart.
@@ -17,7 +17,7 @@ DIAMETER = 2.0
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """Nodes in a disc of radius 1, and the rules a link set must obey. ``docs/linksets.md`` gives the reasons.
+    """Nodes in a disc of radius 1, and the rules of a link set. ``docs/linksets.md`` gives the reasons.
 
     Args:
         nodes: number of nodes, log-uniform, both ends included.
@@ -43,7 +43,7 @@ class LinkSettings:
         for name in ("nodes", "larger_nodes"):
             low, high = getattr(self, name)
             if low > high:
-                raise ValueError(f"linksets: {name}=({low}, {high}) is empty. Give the smaller end first.")
+                raise ValueError(f"linksets: {name}=({low}, {high}) is empty. Pass the smaller end first.")
         if self.nodes[0] < 2:
             raise ValueError(f"linksets: nodes={self.nodes}, but a link needs two nodes. Start at 2 or above.")
         if self.larger_nodes[0] <= self.nodes[1]:
@@ -65,7 +65,7 @@ class LinkSettings:
         if self.spread < 0 or not span <= 14.0:
             raise ValueError(
                 f"linksets: spread={self.spread}, decay={self.decay} and reach={self.reach} give log-weights a span "
-                f"of {span:.3g}; expected 0 to 14, or light links would all round to one weight. "
+                f"of {span:.3g}; expected 0 to 14, because lighter links would all round to one weight. "
                 "Lower spread or raise decay."
             )
 
@@ -99,7 +99,7 @@ class LinkSettings:
         return self.larger_nodes if split == "larger" else self.nodes
 
 
-# CP-SAT's own numbers for the two statuses with which a problem can end that always has the empty set as a solution.
+# CP-SAT's codes of the two possible statuses; the empty set is always feasible.
 STATUS_FEASIBLE = 2
 STATUS_OPTIMAL = 4
 
@@ -110,7 +110,7 @@ class LinkGraph:
 
     Shapes:
         position [nodes, 2]; orientation, gain, parity [nodes]; pairs [2, pairs], first below second, each once;
-        sector [2, pairs], where either end sees the other; weight, chosen [pairs].
+        sector [2, pairs], the sector in which either end sees the other; weight, chosen [pairs].
     """
 
     position: NDArray[np.float64]
@@ -137,14 +137,14 @@ def bearing(
 
 
 def sector_of(direction: NDArray[np.float64], orientation: NDArray[np.float64], sectors: int) -> NDArray[np.uint8]:
-    """Return the sector a direction falls in; sector 0 begins at the antenna's orientation, counter-clockwise."""
+    """Return the sector of a direction; sector 0 begins at the antenna's orientation, counter-clockwise."""
     turn = np.mod(direction - orientation, 2 * np.pi) / (2 * np.pi)
-    # mod of a tiny negative angle is 2 pi itself in floating point, one past the last sector.
+    # mod of a tiny negative angle is 2 pi in floating point, one past the last sector.
     return np.minimum(np.floor(turn * sectors), sectors - 1).astype(np.uint8)
 
 
 def candidates(position: NDArray[np.float64], parity: NDArray[np.uint8], settings: LinkSettings) -> NDArray[np.int32]:
-    """Return every pair of nodes in reach whose parities differ, ``[2, pairs]``."""
+    """Return every pair of nodes within reach whose parities differ, ``[2, pairs]``."""
     first, second = np.triu_indices(len(position), 1)
     distance = np.linalg.norm(position[first] - position[second], axis=1)
     keep = (distance <= settings.reach) & (parity[first] != parity[second])

@@ -1,4 +1,4 @@
-"""Link sets from scores, and whether a link set obeys the rules."""
+"""Decoding of link sets from scores, and rule checks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mooring.suite.linksets.data.graph import LinkGraph, LinkSettings
 
 
 def greedy(graph: LinkGraph, settings: LinkSettings) -> NDArray[np.bool_]:
-    """Return the link set that takes the heaviest link that still fits, again and again.
+    """Build a link set greedily: add the heaviest link that still fits until none does.
 
-    What a user would do instead of training a model or calling a solver.
+    The baseline of a user without a model or a solver.
     """
     return _best_first(graph, graph.weight, np.ones(len(graph.weight), dtype=np.bool_), settings)
 
@@ -21,14 +21,14 @@ def greedy(graph: LinkGraph, settings: LinkSettings) -> NDArray[np.bool_]:
 def feasible(
     graph: LinkGraph, probability: NDArray[np.floating], settings: LinkSettings, *, threshold: float = 0.5
 ) -> NDArray[np.bool_]:
-    """Return a feasible link set from a model's probabilities: the likeliest link that still fits, again and again.
+    """Build a feasible link set from probabilities: add the likeliest link that still fits until none does.
 
-    Only pairs at or above the threshold are taken; ties go to the lower pair number.
+    Only pairs at or above the threshold are added; ties go to the lower pair index.
     """
     if probability.shape != graph.weight.shape:
         raise ValueError(
             f"feasible: probability has shape {probability.shape} but the graph has {len(graph.weight)} candidate "
-            "pairs. Give one probability per pair."
+            "pairs. Pass one probability per pair."
         )
     return _best_first(graph, probability, probability >= threshold, settings)
 
@@ -66,17 +66,17 @@ def adjacency(graph: LinkGraph, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def violations(graph: LinkGraph, links: NDArray[np.bool_], settings: LinkSettings) -> dict[str, float]:
-    """Return how much of a link set breaks each rule, as shares between 0 and 1.
+    """Return the share of a link set that breaks each rule, between 0 and 1.
 
     ``symmetry``, ``self_link``, ``parity`` and ``reach`` are shares of the links; ``degree`` is the share of nodes, and
     ``sector`` the share of (node, sector) cells, with more links than allowed.
 
     Args:
-        graph: whose nodes are linked.
-        links: ``[nodes, nodes]``, true where row links to column; any matrix, so that broken ones can be judged.
+        graph: the graph.
+        links: ``[nodes, nodes]``, true if the row links to the column; asymmetric matrices are allowed.
         settings: the rules.
 
-    A graph without links breaks nothing.
+    A graph without links breaks no rule.
     """
     broken = dict.fromkeys(CONSTRAINTS, 0)
     degree = [0] * graph.num_nodes

@@ -1,4 +1,4 @@
-"""Planted motif census: graphs whose six rooted motifs are to be counted (the paper's benchmark B)."""
+"""Planted motif census: graphs whose six rooted motifs must be counted (the paper's benchmark B)."""
 
 from mooring.suite.motifs.data.dataset import MotifBatch, MotifDataset, cached_census, collate, generate_many
 from mooring.suite.motifs.data.generator import generate

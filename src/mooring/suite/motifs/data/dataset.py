@@ -1,4 +1,4 @@
-"""Many census graphs packed end to end, and batches of them as tensors."""
+"""Packed data sets of census graphs, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ _CHUNK = 125  # graphs per message between processes: about 0.1 s of work
 
 
 class MotifDataset(Packed[MotifGraph]):
-    """The arrays of :class:`MotifGraph`, nodes and edges of all graphs one after the other; edges are numbered inside
-    each graph.
-    """
+    """Packed arrays of :class:`MotifGraph`; edges are numbered inside each graph."""
 
     graph_type = MotifGraph
     per_node = ("types", "marker", "planted")
@@ -31,22 +29,22 @@ class MotifDataset(Packed[MotifGraph]):
 
 
 def generate_many(settings: MotifSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> MotifDataset:
-    """Make graphs ``0..num_graphs-1`` of a split; the bytes do not depend on ``workers``.
+    """Generate graphs ``0..num_graphs-1`` of a split; the result does not depend on ``workers``.
 
     Args:
         settings: ranges of the census.
         split: one of ``SPLITS``.
-        num_graphs: how many.
+        num_graphs: number of graphs.
         seed: seed of the whole census.
-        workers: processes to use; 1 stays in this one.
+        workers: number of processes; 1 uses the current process.
 
     >>> len(generate_many(MotifSettings(), "train", num_graphs=3, seed=0))
     3
     """
     if num_graphs < 1 or workers < 1:
         raise ValueError(f"motifs: num_graphs={num_graphs} and workers={workers} must be at least 1.")
-    made = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
-    return MotifDataset.pack([graph for chunk in made for graph in chunk])
+    chunks = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
+    return MotifDataset.pack([graph for chunk in chunks for graph in chunk])
 
 
 def _generate_range(settings: MotifSettings, split: str, seed: int, indices: range) -> list[MotifGraph]:
@@ -57,7 +55,7 @@ def _generate_range(settings: MotifSettings, split: str, seed: int, indices: ran
 class MotifBatch:
     """Node features (one-hot type, root marker), directed edges, the graph of each node, and ``log(1 + count)``.
 
-    ``planted`` is the gadget whose root a node is, 0 for none: a label of single nodes that no readout is shown.
+    ``planted`` is the gadget whose root a node is, 0 for none: a node label that is not an input of readouts.
     """
 
     x: Float[Tensor, "nodes features"]
@@ -71,29 +69,29 @@ class MotifBatch:
         return len(self.target)
 
     def to_data(self) -> Data:
-        """The same graphs as a PyG ``Data``."""
+        """Return the same graphs as a PyG ``Data``."""
         return Data(**vars(self))
 
 
 @lru_cache(maxsize=16)
 def cached_census(settings: MotifSettings, split: str, num_graphs: int, seed: int) -> MotifDataset:
-    """:func:`~mooring.suite.motifs.data.generate_many`, once per process: 4,000 graphs take about a second and 3 MB."""
+    """Generate a split once per process: 4,000 graphs take about a second and 3 MB."""
     return generate_many(settings, split, num_graphs, seed)
 
 
 def collate(dataset: MotifDataset, graphs: NDArray[np.int64], num_types: int) -> MotifBatch:
-    """Join some graphs of a dataset, in the order given."""
+    """Join some graphs of a data set, in the given order."""
     nodes, node_graph = ragged(dataset.node_start, graphs)
     edges, edge_graph = ragged(dataset.edge_start, graphs)
     sizes = np.diff(dataset.node_start)[graphs]
     offset = np.cumsum(sizes) - sizes
-    once = torch.from_numpy(dataset.edges[:, edges] + offset[edge_graph])
+    forward = torch.from_numpy(dataset.edges[:, edges] + offset[edge_graph])
     x = torch.zeros(len(nodes), num_types + 1)
     x[torch.arange(len(nodes)), torch.from_numpy(dataset.types[nodes].astype(np.int64))] = 1.0
     x[:, num_types] = torch.from_numpy(dataset.marker[nodes]).float()
     return MotifBatch(
         x=x,
-        edge_index=torch.cat([once, once.flip(0)], dim=1),
+        edge_index=torch.cat([forward, forward.flip(0)], dim=1),
         batch=torch.from_numpy(node_graph),
         target=torch.from_numpy(np.log1p(dataset.counts[graphs]).astype(np.float32)),
         planted=torch.from_numpy(dataset.planted[nodes].astype(np.int64)),

@@ -1,4 +1,4 @@
-"""Census graphs: a connected random background with rooted gadgets hung on it, a pure function of its index."""
+"""Generator of census graphs: a connected random background with rooted gadgets, a pure function of the index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def rewire(
 ) -> NDArray[np.int32]:
     """Swap the ends of ``num_swaps`` pairs of edges: ``(a, b), (c, d) -> (a, d), (c, b)``.
 
-    Every degree stays, the frame stays connected and simple, and every root keeps exactly one edge, to a background
-    node: so every gadget still hangs by one bridge at its root, and no count changes. Where few swaps are allowed
-    (a tree offers hardly any) fewer are made.
+    Degrees are unchanged, the frame remains connected and simple, and every root keeps exactly one edge, to a
+    background node. So every gadget is still connected by one bridge at its root, and no count changes. If few swaps
+    are possible (as in a tree), fewer are made.
 
     Args:
-        frame: background edges and bridges, [2, edges]; a node from ``num_background`` on is a root.
+        frame: background edges and bridges, [2, edges]; nodes from ``num_background`` on are roots.
         num_background: number of background nodes.
-        num_swaps: how many swaps to make.
-        rng: source of the choices.
+        num_swaps: number of swaps.
+        rng: random generator.
     """
     edges: list[tuple[int, int]] = list(zip(frame[0].tolist(), frame[1].tolist(), strict=True))
     if len(edges) < 2:
@@ -32,11 +32,11 @@ def rewire(
     for a, b in edges:
         neighbours.setdefault(a, set()).add(b)
         neighbours.setdefault(b, set()).add(a)
-    # About half of the proposals are allowed; the cap is there for frames that allow none.
+    # About half of the proposals are valid; the cap ends the loop for frames without valid swaps.
     proposals = rng.integers(0, (len(edges), len(edges), 2), size=(10 * num_swaps, 3)).tolist()
-    made = 0
+    swaps = 0
     for first, second, flipped in proposals:
-        if made == num_swaps:
+        if swaps == num_swaps:
             break
         a, b = edges[first]
         c, d = edges[second][::-1] if flipped else edges[second]
@@ -47,14 +47,14 @@ def rewire(
         _replace(neighbours, (a, b), (c, d))
         if _reaches(neighbours, a, c):
             edges[first], edges[second] = (a, d), (c, b)
-            made += 1
+            swaps += 1
         else:
             _replace(neighbours, (a, d), (c, b))
     return np.array(edges, dtype=np.int32).T
 
 
 def retype(types: NDArray[np.uint8], num_types: int, share: float, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Draw the type of about ``share`` of the nodes again, uniformly over ``num_types``."""
+    """Redraw the type of about ``share`` of the nodes, uniformly over ``num_types``."""
     fresh = rng.integers(0, num_types, size=len(types), dtype=np.uint8)
     return np.where(rng.random(len(types)) < share, fresh, types)
 
@@ -72,8 +72,8 @@ def _replace(neighbours: dict[int, set[int]], first: tuple[int, int], second: tu
 
 
 def _reaches(neighbours: dict[int, set[int]], start: int, goal: int) -> bool:
-    # Before the swap everything was connected, so every component now holds a swapped end, and a-d and c-b are joined:
-    # the whole is connected if and only if a reaches c.
+    # Before the swap the graph was connected, so every component now contains a swapped end, and a-d and c-b are
+    # joined. So the graph is connected if and only if a reaches c.
     seen = {start}
     frontier = [start]
     while frontier:
@@ -95,11 +95,11 @@ _EDGES = np.array([edge for shape in _SHAPES for edge in shape.edges], dtype=np.
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """A graph before its nodes are shuffled: background nodes first, then the gadgets one after the other."""
+    """Graph before its nodes are shuffled: background nodes first, then the gadgets one after the other."""
 
     num_background: int
-    frame: NDArray[np.int32]  # background edges and one bridge per gadget: what may be rewired
-    gadgets: NDArray[np.int32]  # edges inside gadgets: what must not
+    frame: NDArray[np.int32]  # background edges and one bridge per gadget; may be rewired
+    gadgets: NDArray[np.int32]  # edges inside gadgets; never rewired
     roots: NDArray[np.int64]
     types: NDArray[np.uint8]
     counts: NDArray[np.int32]
@@ -107,18 +107,18 @@ class _Plan:
 
 
 def generate(settings: MotifSettings, split: str, index: int, seed: int) -> MotifGraph:
-    r"""Make graph ``index`` of a split; target :math:`\log(1+c)` for :math:`c` in the order of app:motifs.
+    r"""Generate graph ``index`` of a split; the target is :math:`\log(1+c)` for :math:`c` in the order of app:motifs.
 
-    A motif occurs at a marked root when some node set holding that root induces the motif with its root there, and
-    exactly one edge leaves the set, at the root. Each gadget hangs by one bridge from its root to a background node,
-    so a root has exactly one such set smaller than the background: the gadget that was planted.
+    A motif occurs at a marked root if some node set that contains the root induces the motif with its root there, and
+    exactly one edge leaves the set, at the root. One bridge connects the root of each gadget to a background node, so a
+    root has exactly one such set smaller than the background: the planted gadget.
 
     Paper: app:motifs; the splits are those of its second paragraph.
 
     Args:
         settings: ranges of the census.
         split: one of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
-        index: which graph, from 0.
+        index: index of the graph.
         seed: seed of the whole census.
 
     >>> graph = generate(MotifSettings(), "iid", index=0, seed=0)
@@ -174,7 +174,7 @@ def _draw_counts(
     if split == "counts":
         counts = rng.integers(settings.ood_counts[0], settings.ood_counts[1] + 1, size=len(MOTIFS))
     elif split == "mixture":
-        # Every single count stays inside the training range; only the combinations are new.
+        # Every count is inside the training range; only the combinations are new.
         counts = rng.integers(0, 2, size=len(MOTIFS))
         common = rng.permutation(len(MOTIFS))[:2]
         counts[common] = rng.integers(settings.max_count // 2 + 1, settings.max_count + 1, size=2)
@@ -184,17 +184,17 @@ def _draw_counts(
 
 
 def _background(num_nodes: int, num_extra: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random recursive tree, which connects, and ``num_extra`` further distinct edges."""
+    """Draw a random recursive tree, which is connected, and ``num_extra`` further distinct edges."""
     child = np.arange(1, num_nodes)
     parent = (rng.random(num_nodes - 1) * child).astype(np.int64)
     codes = parent * num_nodes + child
-    wanted = num_nodes - 1 + num_extra
-    while len(codes) < wanted:
+    num_edges = num_nodes - 1 + num_extra
+    while len(codes) < num_edges:
         pairs = rng.integers(0, num_nodes, size=(2, 2 * num_extra + 8))
         low, high = pairs.min(axis=0), pairs.max(axis=0)
         drawn = np.concatenate([codes, (low * num_nodes + high)[low < high]])
-        # The first of each code, in the order drawn: sorting by code would favour low-numbered nodes.
-        codes = drawn[np.sort(np.unique(drawn, return_index=True)[1])][:wanted]
+        # Keep the first of each code in the order drawn: sorting by code would favour low-numbered nodes.
+        codes = drawn[np.sort(np.unique(drawn, return_index=True)[1])][:num_edges]
     return np.stack(np.divmod(codes, num_nodes))
 
 
@@ -212,11 +212,11 @@ def _jittered(plan: _Plan, settings: MotifSettings, rng: np.random.Generator) ->
 
 
 def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
-    """Number the nodes at random, so that a node's number says nothing about its gadget."""
+    """Number the nodes at random, so that a node's number is independent of its gadget."""
     number = rng.permutation(len(plan.types)).astype(np.int32)
     types = np.empty_like(plan.types)
     types[number] = plan.types
-    # Roots stand in the order in which gadgets were hung: all of one kind, then all of the next.
+    # Roots are in the order of the gadgets: all of one kind, then all of the next.
     planted = np.zeros(len(types), dtype=np.uint8)
     planted[number[plan.roots]] = 1 + np.repeat(np.arange(len(_SHAPES)), [*plan.counts, *plan.distractors])
     return MotifGraph(

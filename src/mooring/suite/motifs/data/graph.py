@@ -1,4 +1,4 @@
-"""What a census graph holds: the gadgets, the ranges they are drawn from, and one graph as plain arrays."""
+"""Census graph as plain arrays, its gadgets, and the ranges they are drawn from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Shape:
-    """A small connected graph whose node 0 is the root, hung on the rest of a graph by one edge at that root.
+    """Small connected graph whose node 0 is the root, attached to the rest of a graph by one edge at the root.
 
     Args:
-        name: what tables and targets call it.
-        num_nodes: how many nodes it has, root included.
+        name: name in tables and targets.
+        num_nodes: number of nodes, including the root.
         edges: undirected edges, each once.
     """
 
@@ -23,7 +23,7 @@ class Shape:
     edges: tuple[tuple[int, int], ...]
 
 
-# app:motifs fixes this order of the target vector. Sizes are the smallest that keep the six apart.
+# app:motifs fixes this order of the target vector. Sizes are the smallest that distinguish the six.
 MOTIFS: tuple[Shape, ...] = (
     Shape("triangle", 3, ((0, 1), (0, 2), (1, 2))),
     Shape("square", 4, ((0, 1), (1, 2), (2, 3), (3, 0))),
@@ -33,8 +33,8 @@ MOTIFS: tuple[Shape, ...] = (
     Shape("diamond", 4, ((0, 1), (0, 2), (0, 3), (1, 2), (2, 3))),
 )
 
-# Each is the near miss of the motif in the same place: one leaf more or fewer, a longer cycle, a wrong root.
-# If they were unlike the motifs, counting markers would pass for counting motifs.
+# Each is a near miss of the motif at the same position: one leaf more or fewer, a longer cycle, a wrong root. If
+# distractors were unlike the motifs, counting markers would suffice.
 DISTRACTORS: tuple[Shape, ...] = (
     Shape("paw", 4, ((0, 1), (0, 2), (1, 2), (2, 3))),
     Shape("pentagon", 5, ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))),
@@ -47,8 +47,8 @@ DISTRACTORS: tuple[Shape, ...] = (
 MOTIF_NAMES: tuple[str, ...] = tuple(shape.name for shape in MOTIFS)
 
 
-# A split's place is its random stream, so "train", "validation" and "iid" are three samples of one distribution.
-# New splits go at the end: an insertion would change every graph after it.
+# The position of a split is its random stream, so "train", "validation" and "iid" are three samples of one
+# distribution. New splits go at the end: an insertion would change every graph after it.
 SPLITS: tuple[str, ...] = (
     "train",
     "validation",
@@ -65,19 +65,19 @@ TEST_SPLITS: tuple[str, ...] = SPLITS[2:]
 
 @dataclass(frozen=True)
 class MotifSettings:
-    """Ranges of the motif census; every range includes both ends. ``docs/motifs.md`` gives the reason for each value.
+    """Ranges of the motif census; every range includes both ends. ``docs/motifs.md`` explains each value.
 
     Args:
         max_count: in-distribution count of each motif is uniform on ``0..max_count``.
         max_distractors: in-distribution count of each distractor family is uniform on ``0..max_distractors``.
         background: in-distribution background size, log-uniform.
         extra_edges: background edges beyond a spanning tree, per background node.
-        num_types: node types, drawn uniformly; they say nothing about motifs.
+        num_types: node types, drawn uniformly and independently of motifs.
         ood_counts: count of each motif in split ``counts``.
         ood_background: background size in split ``background``.
-        copies: how many copies splits ``replicated`` and ``jittered`` make of an ``iid`` graph.
-        rewired: degree-preserving swaps a jittered copy gets, per edge outside the gadgets.
-        retyped: share of a jittered copy's nodes whose type is drawn again, uniformly.
+        copies: number of copies of an ``iid`` graph in splits ``replicated`` and ``jittered``.
+        rewired: degree-preserving swaps of a jittered copy, per edge outside the gadgets.
+        retyped: share of a jittered copy's nodes whose type is redrawn, uniformly.
     """
 
     max_count: int = 6
@@ -95,7 +95,7 @@ class MotifSettings:
         for name in ("background", "ood_counts", "ood_background", "copies"):
             low, high = getattr(self, name)
             if low > high:
-                raise ValueError(f"motifs: {name}=({low}, {high}) is empty. Give the smaller end first.")
+                raise ValueError(f"motifs: {name}=({low}, {high}) is empty. Pass the smaller end first.")
         if self.max_count < 2:
             raise ValueError(
                 f"motifs: max_count={self.max_count} leaves no room between rare and common motifs, which split "
@@ -109,17 +109,17 @@ class MotifSettings:
         self._check_splits()
 
     def _check_background(self) -> None:
-        # A background no larger than a motif could itself be the other side of a root's bridge and be counted.
+        # A background no larger than a motif could be counted as the other side of a root's bridge.
         largest = max(shape.num_nodes for shape in MOTIFS + DISTRACTORS)
         smallest = self.background[0]
         if smallest <= largest:
             raise ValueError(
-                f"motifs: a background of {smallest} nodes could itself be mistaken for a gadget of {largest}. "
+                f"motifs: a background of {smallest} nodes could be mistaken for a gadget of {largest}. "
                 f"Use at least {largest + 1} nodes."
             )
         if not self.extra_edges >= 0:
             raise ValueError(f"motifs: extra_edges={self.extra_edges}, expected 0 or more. Use 0 for a tree.")
-        # Extra edges are drawn by rejection, which stays quick while half of the pairs are free.
+        # Extra edges are drawn by rejection, which is fast while half of the pairs are free.
         extra, room = self.extra_edges * smallest, smallest * (smallest - 1) // 4
         # Infinity cannot be rounded.
         if extra > room or smallest - 1 + round(extra) > room:
@@ -150,11 +150,11 @@ class MotifSettings:
 
 @dataclass(frozen=True, eq=False)
 class MotifGraph:
-    """What a model sees (types, marker, edges) and what it must say (counts).
+    """Census graph: model inputs (types, marker, edges) and targets (counts).
 
     Shapes:
         types [nodes] uint8, marker [nodes] bool (the root marker, shared by motifs and distractors),
-        planted [nodes] uint8 (which gadget has its root here: 0 none, 1-6 a motif, 7-12 a distractor; not an input),
+        planted [nodes] uint8 (gadget with its root here: 0 none, 1-6 a motif, 7-12 a distractor; not an input),
         edges [2, edges] int32 (each undirected edge once), counts and distractors [6] int32, in the order of
         ``MOTIFS`` and ``DISTRACTORS``. ``copies`` is the number of connected components.
     """
@@ -178,7 +178,7 @@ class MotifGraph:
 
 
 def union(graphs: list[MotifGraph]) -> MotifGraph:
-    """Disjoint union: nodes one graph after the other, counts added."""
+    """Return the disjoint union: nodes one graph after the other, counts added."""
     starts = np.cumsum([0] + [graph.num_nodes for graph in graphs[:-1]])
     return MotifGraph(
         types=np.concatenate([graph.types for graph in graphs]),

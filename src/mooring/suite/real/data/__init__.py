@@ -1,4 +1,4 @@
-"""Real graphs: which sets there are, the folder their files lie in, and batches of them."""
+"""Real graphs: catalogue of the sets, their files, and batches."""
 
 from mooring.suite.real.data.catalogue import GRAPH_SETS, NODE_SETS, Source, source
 from mooring.suite.real.data.files import MissingData, data_folder, load_graphs, load_nodes

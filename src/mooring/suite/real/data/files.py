@@ -1,8 +1,8 @@
-"""The offline format: one npz file per set, arrays only, checked by its hash and read without pickle.
+"""Offline format: one npz file of arrays per set, checked by its hash and read without pickle.
 
-A file of graphs holds ``x``, ``edge``, ``edge_attr``, ``n_nodes``, ``n_edges``, ``y``, ``train``, ``valid``, ``test``;
-a file of one graph ``node_features``, ``node_labels``, ``edges``, ``train_masks``, ``val_masks``, ``test_masks``. The
-largest is 30 MB once unpacked, so nothing is gained by mapping it into memory.
+A file of graphs contains ``x``, ``edge``, ``edge_attr``, ``n_nodes``, ``n_edges``, ``y``, ``train``, ``valid``,
+``test``; a file of one graph ``node_features``, ``node_labels``, ``edges``, ``train_masks``, ``val_masks``,
+``test_masks``. The largest is 30 MB unpacked, so memory mapping would gain nothing.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ NODES = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "t
 
 
 class MissingData(OSError):
-    """A set that is not in the data folder, or a file there that is not what it should be."""
+    """Error of a set that is missing from the data folder, or whose file is invalid."""
 
 
 def data_folder() -> Path:
-    """Where the files lie: the environment's ``MOORING_DATA``, which ``--data-dir`` sets, or ``data``."""
+    """Return the data folder: ``MOORING_DATA`` of the environment, which ``--data-dir`` sets, or ``data``."""
     return Path(os.environ.get(VARIABLE) or DEFAULT)
 
 
 def path_of(set_: Source, folder: Path | None = None) -> Path:
-    """Where a set's file should be."""
+    """Return the path of a set's file."""
     return (folder or data_folder()) / (set_.file or f"{set_.name}.npz")
 
 
 def load_graphs(name: str, folder: Path | None = None) -> GraphSet:
-    """The set of graphs of this name, from its file, once per process.
+    """Load the set of graphs of this name from its file, once per process.
 
     Args:
         name: e.g. ``esol``.
-        folder: where to look; :func:`data_folder` if None.
+        folder: folder of the file; :func:`data_folder` if None.
     """
     return _graphs(name, folder or data_folder())
 
 
 def load_nodes(name: str, folder: Path | None = None) -> NodeSet:
-    """The same for one graph with labelled nodes."""
+    """Load one graph with labelled nodes from its file, once per process."""
     return _nodes(name, folder or data_folder())
 
 
 def load(name: str, folder: Path | None = None) -> GraphSet | NodeSet:
-    """The set of this name, of either kind."""
+    """Load the set of this name, of either kind."""
     return load_nodes(name, folder) if name in NODE_SETS else load_graphs(name, folder)
 
 
@@ -75,17 +75,17 @@ def _nodes(name: str, folder: Path) -> NodeSet:
 
 
 def require(name: str, folder: Path | None = None) -> Path:
-    """The file of a set; MissingData says where to get it if it is not there."""
+    """Return the file of a set; raise MissingData with its source if it is missing."""
     path = path_of(source(name), folder)
     if not path.is_file():
-        raise MissingData(missing(source(name), path))
+        raise MissingData(missing_message(source(name), path))
     return path
 
 
 def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
-    """A set's file and its hash, which must be the published one, or the one noted when it was downloaded.
+    """Return a set's file and its hash, which must be the published hash or the one noted at its download.
 
-    A file that only the note vouches for is used with a warning if there is a published hash.
+    If only the noted hash matches although there is a published one, the file is used with a warning.
     """
     path = require(set_.name, folder)
     data = path.read_bytes()
@@ -98,26 +98,27 @@ def checked(set_: Source, folder: Path) -> tuple[bytes, str]:
             f"Delete the set and type `mooring data {set_.name}`."
         )
     if digest not in known:
+        expected = " or ".join(sha256[:16] for sha256 in known if sha256)
         raise MissingData(
-            f"data: {path} has the hash {digest[:16]}…, expected {' or '.join(one[:16] for one in known if one)}…: it "
+            f"data: {path} has the hash {digest[:16]}…, expected {expected}…: it "
             f"is damaged or another version. Delete it and type `mooring data {set_.name}`."
         )
     if set_.sha256 and digest != set_.sha256:
         warnings.warn(
             f"data: {path} has the hash {digest[:16]}…, as {noted.name} beside it says, but the published one is "
-            f"{set_.sha256[:16]}…. It may hold other numbers than the published set: compare its results with care.",
+            f"{set_.sha256[:16]}…. It may differ from the published set: compare its results with care.",
             stacklevel=2,
         )
     return data, digest
 
 
 def note_of(path: Path) -> Path:
-    """The file beside a downloaded set that holds its hash."""
+    """Return the path of the hash file beside a downloaded set."""
     return path.with_name(path.name + ".sha256")
 
 
-def missing(set_: Source, path: Path) -> str:
-    """What to say of a set that is not there."""
+def missing_message(set_: Source, path: Path) -> str:
+    """Return the error message of a missing set."""
     package, _, what = set_.loader.partition(": ")
     publisher = {"ogb": "the Open Graph Benchmark", "pyg": "PyTorch Geometric's"}[package]
     needs = " (needs `pip install 'mooring[molecules]'`)" if package == "ogb" else ""
@@ -129,31 +130,31 @@ def missing(set_: Source, path: Path) -> str:
 
 
 def read_graphs(data: bytes, name: str, sha256: str = "", *, classes: bool = False) -> GraphSet:
-    """A set of graphs from the bytes of its file, whose contents are checked whatever its hash.
+    """Parse a set of graphs from the bytes of its file, and check its contents.
 
     Args:
-        data: the bytes.
-        name: of the set.
-        sha256: their hash.
-        classes: targets are 0 or 1.
+        data: bytes of the file.
+        name: name of the set.
+        sha256: hash of the bytes.
+        classes: whether targets are 0 or 1.
     """
-    found = _arrays(data, name, GRAPHS)
+    arrays = _arrays(data, name, GRAPHS)
     for array in GRAPHS:
         axes = 2 if array in ("x", "edge", "edge_attr", "y") else 1
-        _require_kind(name, array, found[array], axes, "iuf" if array == "y" else "iu")
+        _require_kind(name, array, arrays[array], axes, "iuf" if array == "y" else "iu")
     graphs = GraphSet(
         name=name,
-        x=found["x"],
-        edge=found["edge"],
-        edge_attr=found["edge_attr"],
-        node_start=_starts(found["n_nodes"]),
-        edge_start=_starts(found["n_edges"]),
-        y=found["y"].astype(np.float32),
-        splits={split: found[split].astype(np.int64) for split in SPLITS},
+        x=arrays["x"],
+        edge=arrays["edge"],
+        edge_attr=arrays["edge_attr"],
+        node_start=_starts(arrays["n_nodes"]),
+        edge_start=_starts(arrays["n_edges"]),
+        y=arrays["y"].astype(np.float32),
+        splits={split: arrays[split].astype(np.int64) for split in SPLITS},
         sha256=sha256,
     )
     for array in ("n_nodes", "n_edges"):
-        _require(name, array, bool((found[array] >= 0).all()), "graphs")
+        _require(name, array, bool((arrays[array] >= 0).all()), "graphs")
     _require(name, "x", len(graphs.x) == graphs.node_start[-1], "n_nodes")
     _require(name, "edge", len(graphs.edge) == len(graphs.edge_attr) == graphs.edge_start[-1], "n_edges")
     _require(name, "y", len(graphs.y) == len(graphs.node_start) - 1 == len(graphs.edge_start) - 1, "n_nodes")
@@ -168,7 +169,7 @@ def read_graphs(data: bytes, name: str, sha256: str = "", *, classes: bool = Fal
 
 
 def _check_splits(graphs: GraphSet) -> None:
-    """MissingData if a graph is in two splits, or in one twice, or if a split has none."""
+    """Raise MissingData if a graph occurs twice in the splits, or if a split is empty."""
     every = np.concatenate(list(graphs.splits.values()))
     numbers, times = np.unique(every, return_counts=True)
     if (times > 1).any():
@@ -181,7 +182,7 @@ def _check_splits(graphs: GraphSet) -> None:
 
 
 def _check_targets(graphs: GraphSet, classes: bool) -> None:
-    """MissingData if a graph of a split has no target, or one that no loss is defined for."""
+    """Raise MissingData if a graph of a split has no target, or an invalid one."""
     missing = np.isnan(graphs.y)
     used = np.concatenate(list(graphs.splits.values()))
     if missing[used].all(axis=1).any():
@@ -194,13 +195,15 @@ def _check_targets(graphs: GraphSet, classes: bool) -> None:
 
 
 def read_nodes(data: bytes, name: str, sha256: str = "") -> NodeSet:
-    """One graph with labelled nodes from the bytes of its file, whose contents are checked whatever its hash."""
-    found = _arrays(data, name, NODES)
+    """Parse one graph with labelled nodes from the bytes of its file, and check its contents."""
+    arrays = _arrays(data, name, NODES)
     for array in NODES:
         axes = 1 if array == "node_labels" else 2
-        _require_kind(name, array, found[array], axes, "b" if "masks" in array else "iu" if array == "edges" else "iuf")
-    x, edge, y = found["node_features"].astype(np.float32), found["edges"].astype(np.int64), found["node_labels"]
-    masks: dict[str, NDArray] = {split: found[f"{'val' if split == 'valid' else split}_masks"] for split in SPLITS}
+        _require_kind(
+            name, array, arrays[array], axes, "b" if "masks" in array else "iu" if array == "edges" else "iuf"
+        )
+    x, edge, y = arrays["node_features"].astype(np.float32), arrays["edges"].astype(np.int64), arrays["node_labels"]
+    masks: dict[str, NDArray] = {split: arrays[f"{'val' if split == 'valid' else split}_masks"] for split in SPLITS}
     _require(name, "node_labels", y.shape == x.shape[:1], "node_features")
     _require(name, "edges", edge.shape[1] == 2 and bool(((edge >= 0) & (edge < len(x))).all()), "node_features")
     for split, mask in masks.items():
@@ -219,7 +222,7 @@ def read_nodes(data: bytes, name: str, sha256: str = "") -> NodeSet:
 
 
 def write_set(path: Path, arrays: dict[str, NDArray]) -> str:
-    """Write a file in the format, with a note of its hash beside it; returns the hash."""
+    """Write a file in the offline format, with its hash in a file beside it; return the hash."""
     buffer = BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     data = buffer.getvalue()
@@ -229,13 +232,13 @@ def write_set(path: Path, arrays: dict[str, NDArray]) -> str:
     return digest
 
 
-def _arrays(data: bytes, name: str, wanted: tuple[str, ...]) -> dict[str, NDArray]:
+def _arrays(data: bytes, name: str, names: tuple[str, ...]) -> dict[str, NDArray]:
     try:
         with np.load(BytesIO(data), allow_pickle=False) as stored:
-            absent = [array for array in wanted if array not in stored.files]
+            absent = [array for array in names if array not in stored.files]
             if absent:
                 raise MissingData(f"data: {name} has no array {absent[0]!r}; it has {', '.join(stored.files)}.")
-            return {array: stored[array] for array in wanted}
+            return {array: stored[array] for array in names}
     except (ValueError, zipfile.BadZipFile) as error:
         raise MissingData(f"data: {name} is not an npz file of arrays: {error}.") from error
 

@@ -1,4 +1,4 @@
-"""Small sets in the same format, made here: for tests, and to see that everything runs."""
+"""Small generated sets in the offline format, for tests and trial runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPLIT_SHARES = (0.7, 0.85)
 
 @lru_cache(maxsize=8)
 def generated_graphs(num_graphs: int = 60, targets: int = 1, *, classes: bool = False, seed: int = 0) -> GraphSet:
-    """Random trees of 3 to 13 atoms with a ring edge now and then; targets count atoms of one kind.
+    """Generate random trees of 3 to 13 atoms, some with a ring edge; targets count atoms of one kind.
 
     >>> len(generated_graphs(11))
     11
@@ -36,13 +36,13 @@ def generated_graphs(num_graphs: int = 60, targets: int = 1, *, classes: bool = 
     low, high = (int(share * num_graphs) for share in SPLIT_SHARES)
     order = rng.permutation(num_graphs)
     splits = {"train": order[:low], "valid": order[low:high], "test": order[high:]}
-    edge_start = np.concatenate([[0], np.cumsum([len(one) for one in edges])])
+    edge_start = np.concatenate([[0], np.cumsum([len(pairs) for pairs in edges])])
     return GraphSet(GENERATED, x, edge, edge_attr, node_start, edge_start, y, splits)
 
 
 @lru_cache(maxsize=8)
 def generated_nodes(num_nodes: int = 90, num_splits: int = 3, *, seed: int = 0) -> NodeSet:
-    """A ring with chords whose nodes are labelled by the sign of their neighbours' first feature.
+    """Generate a ring with chords; a label is the sign of the sum of the neighbours' first feature.
 
     >>> generated_nodes(20).x.shape
     (20, 5)
@@ -53,8 +53,8 @@ def generated_nodes(num_nodes: int = 90, num_splits: int = 3, *, seed: int = 0) 
     chords = np.stack([np.arange(num_nodes), (np.arange(num_nodes) + num_nodes // 3) % num_nodes], axis=1)
     edge = np.concatenate([ring, chords])
     total = np.zeros(num_nodes)
-    for one, other in (edge.T, edge.T[::-1]):
-        np.add.at(total, one, x[other, 0])
+    for receiver, sender in (edge.T, edge.T[::-1]):
+        np.add.at(total, receiver, x[sender, 0])
     share = rng.random((num_splits, num_nodes))
     low, high = SPLIT_SHARES
     masks = {"train": share < low, "valid": (share >= low) & (share < high), "test": share >= high}

@@ -1,4 +1,4 @@
-"""Sets from the loaders of OGB and PyG, converted to the offline format once."""
+"""Download of sets using the loaders of OGB and PyG, and conversion to the offline format."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from mooring.suite.real.data.catalogue import Source, source
 from mooring.suite.real.data.files import MissingData, path_of, write_set
 from mooring.suite.real.data.packed import SPLITS
 
-# Where the loaders keep what they download, inside the data folder.
+# Folder of the loaders' downloads, inside the data folder.
 DOWNLOADS = "downloads"
 # PyG's name of the second split.
 PYG_SPLITS = {"train": "train", "valid": "val", "test": "test"}
 
 
 def fetch(name: str, folder: Path) -> Path:
-    """Download a set with its publisher's loader and write it to its file; returns that.
+    """Download a set with its publisher's loader, write its file and return the path.
 
     Args:
-        name: of the set.
+        name: name of the set.
         folder: the data folder.
     """
     set_ = source(name)
@@ -51,43 +51,45 @@ def _arrays(set_: Source, root: Path) -> dict[str, NDArray]:
     if package == "ogb":
         from ogb.graphproppred import PygGraphPropPredDataset
 
-        with _own_pickles():
+        with _unsafe_load():
             dataset = PygGraphPropPredDataset(what, root=str(root))
         return from_graphs(dataset, {split: np.asarray(ids) for split, ids in dataset.get_idx_split().items()})
     from torch_geometric import datasets
 
     if loader == "HeterophilousGraphDataset":
         return from_nodes(datasets.HeterophilousGraphDataset(str(root), argument)[0])
-    made = {
+    load = {
         "LRGBDataset": lambda split: datasets.LRGBDataset(str(root), argument, split=split),
         "ZINC": lambda split: datasets.ZINC(str(root / "ZINC"), subset=True, split=split),
     }[loader]
-    parts = [made(PYG_SPLITS[split]) for split in SPLITS]
+    parts = [load(PYG_SPLITS[split]) for split in SPLITS]
     ends = np.cumsum([0, *map(len, parts)])
     splits: dict[str, NDArray] = {split: np.arange(ends[place], ends[place + 1]) for place, split in enumerate(SPLITS)}
     return from_graphs((graph for part in parts for graph in part), splits)
 
 
 def from_graphs(graphs: Iterable[Any], splits: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """PyG graphs with integer features as the arrays of a file; each edge once, as one of its two directions."""
-    found: dict[str, list[NDArray]] = {"x": [], "edge": [], "edge_attr": [], "y": []}
+    """Convert PyG graphs with integer features to the arrays of a file; each edge once, in one direction."""
+    columns: dict[str, list[NDArray]] = {"x": [], "edge": [], "edge_attr": [], "y": []}
     for graph in graphs:
         edge = graph.edge_index.numpy().T
-        once = edge[:, 0] < edge[:, 1]
-        if 2 * once.sum() != len(edge):
-            raise MissingData("data: a graph has loops or edges in one direction only, which the format cannot hold.")
-        found["x"].append(graph.x.numpy().astype(np.uint8))
-        found["edge"].append(edge[once].astype(np.uint16))
-        found["edge_attr"].append(graph.edge_attr.numpy().reshape(len(edge), -1)[once].astype(np.uint8))
-        found["y"].append(graph.y.numpy().reshape(1, -1).astype(np.float32))
+        forward = edge[:, 0] < edge[:, 1]
+        if 2 * forward.sum() != len(edge):
+            raise MissingData(
+                "data: a graph has loops or edges in one direction only, which the format does not support."
+            )
+        columns["x"].append(graph.x.numpy().astype(np.uint8))
+        columns["edge"].append(edge[forward].astype(np.uint16))
+        columns["edge_attr"].append(graph.edge_attr.numpy().reshape(len(edge), -1)[forward].astype(np.uint8))
+        columns["y"].append(graph.y.numpy().reshape(1, -1).astype(np.float32))
     counts = {
-        f"n_{what}": np.array([len(one) for one in found[key]]) for what, key in (("nodes", "x"), ("edges", "edge"))
+        f"n_{what}": np.array([len(part) for part in columns[key]]) for what, key in (("nodes", "x"), ("edges", "edge"))
     }
-    return {**{name: np.concatenate(parts) for name, parts in found.items()}, **counts, **splits}
+    return {**{name: np.concatenate(parts) for name, parts in columns.items()}, **counts, **splits}
 
 
 def from_nodes(graph: Any) -> dict[str, NDArray]:
-    """A PyG graph with ten masks as the arrays of a file."""
+    """Convert a PyG graph with ten masks to the arrays of a file."""
     edge = graph.edge_index.numpy().T
     edge = np.unique(np.sort(edge[edge[:, 0] != edge[:, 1]], axis=1), axis=0)
     masks = {f"{split}_masks": getattr(graph, f"{split}_mask").numpy().T for split in PYG_SPLITS.values()}
@@ -95,8 +97,8 @@ def from_nodes(graph: Any) -> dict[str, NDArray]:
 
 
 @contextmanager
-def _own_pickles() -> Any:
-    """Let OGB read back the file that it has just written, which newer versions of torch refuse by default."""
+def _unsafe_load() -> Any:
+    """Let OGB load the pickle that it has just written, which newer versions of torch reject by default."""
     name = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

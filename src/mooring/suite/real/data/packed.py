@@ -1,4 +1,4 @@
-"""Many graphs packed end to end, or one graph with masks, and batches of them as tensors."""
+"""Packed sets of graphs, single graphs with masks, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 @dataclass(frozen=True, eq=False)
 class GraphSet:
-    """Graphs with targets, and which of them are for training, validation and test.
+    """Graphs with targets, and the indices of the training, validation and test graphs.
 
     Args:
-        name: of the set.
+        name: name of the set.
         x: integer features of the nodes, ``[nodes, features]``.
         edge: each edge once, numbered inside its graph, ``[edges, 2]``.
         edge_attr: integer features of the edges, ``[edges, features]``.
-        node_start, edge_start: where each graph begins, and where the last ends, ``[graphs + 1]``.
-        y: targets, ``[graphs, targets]``; NaN where one is missing.
-        splits: numbers of the graphs of each split.
-        sha256: hash of the file it came from; empty if it was made here.
-        pe: encodings of the nodes' places, ``[nodes, width]``, or None.
+        node_start, edge_start: first node and edge of each graph, and the end of the last, ``[graphs + 1]``.
+        y: targets, ``[graphs, targets]``; NaN if missing.
+        splits: indices of the graphs of each split.
+        sha256: hash of the file; empty for a generated set.
+        pe: positional encodings of the nodes, ``[nodes, width]``, or None.
     """
 
     name: str
@@ -50,11 +50,11 @@ class GraphSet:
         return len(self.y)
 
     def __getitem__(self, number: int) -> Data:
-        """One graph as PyG's data, every edge in both directions."""
+        """Return one graph as a PyG ``Data``, every edge in both directions."""
         if not 0 <= number < len(self):
             raise IndexError(f"{self.name}: graph {number} of {len(self)}.")
-        found = collate(self, np.array([number]))
-        return Data(x=found.x, edge_index=found.edge_index, edge_attr=found.edge_attr, y=found.y)
+        batch = collate(self, np.array([number]))
+        return Data(x=batch.x, edge_index=batch.edge_index, edge_attr=batch.edge_attr, y=batch.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +62,12 @@ class NodeSet:
     """One graph whose nodes have labels, and several splits of them.
 
     Args:
-        name: of the set.
+        name: name of the set.
         x: features, ``[nodes, features]``.
         edge: each edge once, ``[edges, 2]``.
         y: labels 0 and 1, ``[nodes]``.
         masks: the nodes of each split, ``[splits, nodes]``.
-        sha256: hash of the file it came from; empty if it was made here.
+        sha256: hash of the file; empty for a generated set.
     """
 
     name: str
@@ -84,7 +84,7 @@ class NodeSet:
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Graphs joined as PyG joins them: nodes sorted by graph, every edge in both directions."""
+    """Graphs joined as in PyG: nodes sorted by graph, every edge in both directions."""
 
     x: Int[Tensor, "nodes features"]
     edge_index: Int[Tensor, "2 edges"]
@@ -99,25 +99,25 @@ class GraphBatch:
         return len(self.y)
 
     def inputs(self) -> dict[str, Any]:
-        """What :class:`mooring.models.GNN` is called with."""
-        given = {"edge_attr": self.edge_attr, "batch": self.batch, "ptr": self.ptr, "pe": self.pe}
-        return {"x": self.x, "edge_index": self.edge_index, **given}
+        """Return the arguments of :class:`mooring.models.GNN`."""
+        options = {"edge_attr": self.edge_attr, "batch": self.batch, "ptr": self.ptr, "pe": self.pe}
+        return {"x": self.x, "edge_index": self.edge_index, **options}
 
     def to_data(self) -> Data:
-        """The batch as PyG's ``Data``, for drawing."""
+        """Return the batch as a PyG ``Data``, for drawing."""
         return Data(**self.inputs(), y=self.y, atomic_number=self.x[:, 0] + 1)
 
 
 def collate(graphs: GraphSet, chosen: NDArray[np.int64]) -> GraphBatch:
-    """Join some graphs of a set, in the order given."""
+    """Join some graphs of a set, in the given order."""
     nodes, node_graph = ragged(graphs.node_start, chosen)
     edges, edge_graph = ragged(graphs.edge_start, chosen)
     ptr = np.concatenate([[0], np.cumsum(np.diff(graphs.node_start)[chosen])])
-    once = torch.from_numpy((graphs.edge[edges] + ptr[edge_graph, None]).T.copy())
+    forward = torch.from_numpy((graphs.edge[edges] + ptr[edge_graph, None]).T.copy())
     edge_attr = torch.from_numpy(graphs.edge_attr[edges].astype(np.int64))
     return GraphBatch(
         x=torch.from_numpy(graphs.x[nodes].astype(np.int64)),
-        edge_index=torch.cat([once, once.flip(0)], dim=1),
+        edge_index=torch.cat([forward, forward.flip(0)], dim=1),
         edge_attr=torch.cat([edge_attr, edge_attr]),
         batch=torch.from_numpy(node_graph),
         ptr=torch.from_numpy(ptr),

@@ -1,4 +1,4 @@
-"""Two-Radius: every target must recover the label, and the number, of the sources that share its identifier."""
+"""Two-Radius data: every target must recover label and number of the sources that share its identifier."""
 
 from mooring.suite.two_radius.data.batch import CENTRE, ROLES, SOURCE, TARGET, Split, TwoRadiusBatch, stream
 from mooring.suite.two_radius.data.tasks import CountedTask, OriginalSplit, OriginalTask, PermutationTask

@@ -1,4 +1,4 @@
-"""The batch every Two-Radius task yields, how its nodes are laid out, and the random streams it is drawn from."""
+"""Batches of the Two-Radius tasks: fields, layout of the nodes, and random streams."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,13 +14,13 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def stream(seed: int, split: Split, epoch: int = 0, step: int = 0) -> np.random.Generator:
-    """Generator of one minibatch: a pure function of ``(seed, split, epoch, step)``.
+    """Return the generator of one minibatch, a pure function of ``(seed, split, epoch, step)``.
 
-    So a run that is killed and resumed at any step sees the data that it would have seen.
+    So a run that is killed and resumed at any step sees the same data as an uninterrupted run.
 
     Args:
-        seed: the run's seed, any size, not negative.
-        split: splits never share a stream, so validation data are fresh whatever the epoch.
+        seed: the run's seed, a non-negative integer of any size.
+        split: name of the split; splits never share a stream, so validation data are fresh in every epoch.
         epoch: epoch number.
         step: minibatch number inside the epoch.
 
@@ -30,7 +30,7 @@ def stream(seed: int, split: Split, epoch: int = 0, step: int = 0) -> np.random.
     """
     if split not in SPLITS:
         raise ValueError(f"two-radius: unknown split {split!r}. Choose one of {', '.join(SPLITS)}.")
-    # The key, unlike a list of entropy words, cannot run into a seed wider than 32 bits.
+    # A spawn key, unlike a list of entropy words, cannot collide with a seed wider than 32 bits.
     return np.random.Generator(
         np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(SPLITS.index(split), epoch, step)))
     )
@@ -45,13 +45,13 @@ Ints = Int[np.ndarray, "..."]
 class TwoRadiusBatch:
     """Graphs of one minibatch as one flat ragged graph in PyG's layout, without padding.
 
-    Inside a graph come its sources, then its centres, then its targets; sources and targets are each in random order.
+    The nodes of a graph are its sources, then its centres, then its targets; sources and targets are in random order.
 
     Attributes:
-        identifier: identifier of each node; centre ``k`` carries ``num_identifiers + k``.
-        label: label of each source; what other nodes carry is the task's choice (a null label, one past the last).
+        identifier: identifier of each node; centre ``k`` has ``num_identifiers + k``.
+        label: label of each source; the task chooses the entry of other nodes (a null label, one past the last).
         role: ``SOURCE``, ``CENTRE`` or ``TARGET``.
-        multiplicity: how many identical nodes a node stands for: 1 in a full rendering.
+        multiplicity: number of identical nodes that a node represents; 1 in a full rendering.
         edge_index: sender and receiver of each edge.
         batch: graph of each node, ascending.
         y_label: answer of each target, in the order of the targets among the nodes.
@@ -73,7 +73,7 @@ class TwoRadiusBatch:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes stored, copies that were merged counted once."""
+        """Number of stored nodes; merged copies count once."""
         return self.identifier.size(0)
 
     @property
@@ -88,7 +88,7 @@ class TwoRadiusBatch:
 
     @property
     def log_weight(self) -> Float[Tensor, " nodes"]:
-        """Logarithm of the multiplicity: what a softmax over nodes adds to the score of a merged node."""
+        """Logarithm of the multiplicity, which a softmax over nodes adds to the score of a merged node."""
         return self.multiplicity.double().log()
 
     @property
@@ -97,7 +97,7 @@ class TwoRadiusBatch:
         return self.multiplicity[self.edge_index[0]].double()
 
     def to_data(self) -> Data:
-        """The same graphs as a PyG ``Data``, masks and weights written out."""
+        """Return the same graphs as a PyG ``Data``, with masks and weights."""
         fields = {name: value for name, value in vars(self).items() if name != "num_graphs"}
         derived = {name: getattr(self, name) for name in ("sources", "targets", "log_weight", "edge_weight")}
         return Data(num_nodes=self.num_nodes, **fields, **derived)
@@ -105,7 +105,7 @@ class TwoRadiusBatch:
 
 @dataclass(frozen=True)
 class Sources:
-    """The source nodes of a batch, graph by graph: columns of one table."""
+    """Source nodes of a batch, graph by graph, as columns of one table."""
 
     graph: Ints
     identifier: Ints
@@ -125,11 +125,11 @@ def lay_out(
     target_label: int,
     reverse_edges: bool = False,
 ) -> TwoRadiusBatch:
-    """Place sources, centres and targets and link every centre to all of them.
+    """Place sources, centres and targets, and link every centre to all sources and targets.
 
     Args:
-        sources: source nodes with ``graph`` ascending, already in the order wanted inside each graph.
-        target_identifier: identifiers of the targets of each graph, in the order wanted.
+        sources: source nodes with ``graph`` ascending, in their final order inside each graph.
+        target_identifier: identifiers of the targets of each graph, in their final order.
         answer_label: right label by graph and identifier.
         answer_count: right count by graph and identifier.
         scale: replication scale of each graph.
@@ -174,5 +174,5 @@ def lay_out(
 
 
 def shuffled_rows(rng: np.random.Generator, rows: int, columns: int) -> Int[np.ndarray, "rows columns"]:
-    """A uniformly random order of ``range(columns)`` in each row."""
+    """Draw a uniformly random order of ``range(columns)`` for each row."""
     return rng.permuted(np.broadcast_to(np.arange(columns), (rows, columns)), axis=1)

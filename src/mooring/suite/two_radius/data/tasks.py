@@ -1,4 +1,4 @@
-"""The three Two-Radius tasks: counted, permutation-valued and original."""
+"""Two-Radius tasks: counted, permutation-valued and original."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -16,12 +16,12 @@ Rendering = Literal["full", "collapsed"]
 
 @dataclass(frozen=True)
 class CountedTask:
-    """Maps a random generator to a batch of counted Two-Radius graphs.
+    """Random generator -> batch of counted Two-Radius graphs.
 
     An assignment is a labelling ``π`` and base counts ``a_i ~ Unif{1..A}``. At scale ``r`` its graph has
     ``c_i = r a_i`` identical sources ``(i, π(i))``, linked to every centre, and one target per identifier, linked from
-    every centre. Target ``i`` must give ``(π(i), c_i)``. The graphs of one assignment are paired: they differ in ``r``
-    only, and no feature reveals the number of nodes.
+    every centre. Target ``i`` must answer ``(π(i), c_i)``. The graphs of one assignment are paired: they differ only in
+    ``r``, and no feature reveals the number of nodes.
 
     Paper: ``sec:benchmarks`` A, ``app:protocol``.
 
@@ -31,12 +31,12 @@ class CountedTask:
         num_identifiers: ``n``, source types and targets per graph.
         max_base_count: ``A``.
         scales: scales ``r`` at which every assignment is rendered.
-        num_labels: labels to draw from; by default as many as identifiers.
-        num_counts: largest count a model can name; by default the largest that occurs.
+        num_labels: number of labels; by default as many as identifiers.
+        num_counts: largest count that a model can predict; by default the largest that occurs.
         num_centres: centres per graph.
         distinct_labels: draw labels without repetition (a permutation when there are ``n``) or independently.
         rendering: ``"full"`` gives every copy a node; ``"collapsed"`` stores identical copies once, with their
-            multiplicity. Both renderings of one stream hold the same assignments and the same order of targets.
+            multiplicity. Both renderings of one stream have the same assignments and the same order of targets.
 
     Example:
         >>> from mooring.suite.two_radius.data import stream
@@ -86,17 +86,17 @@ class CountedTask:
 
     @property
     def counts(self) -> int:
-        """Largest count there is a class for."""
+        """Largest count that has a class."""
         return self.max_base_count * max(self.scales) if self.num_counts is None else self.num_counts
 
     def batch(self, assignments: int, rng: np.random.Generator) -> TwoRadiusBatch:
-        """Draw ``assignments`` and render each at every scale: graph ``b * len(scales) + s`` is assignment ``b``."""
+        """Draw ``assignments``, each rendered at every scale: graph ``b * len(scales) + s`` is assignment ``b``."""
         n, num_scales = self.num_identifiers, len(self.scales)
         label = np.repeat(self._draw_labels(assignments, rng), num_scales, axis=0)
         base = rng.integers(1, self.max_base_count, (assignments, n), endpoint=True)
         scale = np.tile(np.array(self.scales), assignments)
         count = np.repeat(base, num_scales, axis=0) * scale[:, None]
-        # Targets are ordered before sources: only the latter use a stream whose length depends on the rendering.
+        # Draw the order of targets first: the number of draws for the sources depends on the rendering.
         target_identifier = shuffled_rows(rng, len(scale), n)
         return lay_out(
             self._sources(label, count, rng),
@@ -123,7 +123,7 @@ class CountedTask:
         copies = count.reshape(-1) if self.rendering == "full" else np.ones(count.size, np.int64)
         kind = np.repeat(np.arange(count.size), copies)
         graph = kind // self.num_identifiers
-        # A fraction added to the graph number shuffles inside graphs and keeps the graphs in order.
+        # Adding a fraction to the graph number shuffles within graphs and keeps the graphs in order.
         kind = kind[np.argsort(graph + rng.random(len(kind)))]
         multiplicity = np.ones_like(kind) if self.rendering == "full" else count.reshape(-1)[kind]
         return Sources(graph, kind % self.num_identifiers, label.reshape(-1)[kind], multiplicity)
@@ -131,10 +131,10 @@ class CountedTask:
 
 @dataclass(frozen=True)
 class PermutationTask:
-    """Maps a random generator to a batch of graphs whose labels form a uniformly random permutation.
+    """Random generator -> batch of graphs whose labels form a uniformly random permutation.
 
-    Source ``i`` occurs once and carries ``π(i)``; target ``j`` must give ``π(j)``. The state between them has to tell
-    ``n!`` assignments apart, so ``L_eff d b >= log2 n!``.
+    Source ``i`` occurs once and has label ``π(i)``; target ``j`` must answer ``π(j)``. The state between them has to
+    distinguish ``n!`` assignments, so ``L_eff d b >= log2 n!``.
 
     Paper: ``sec:background``, ``thm:lower``, ``thm:upper``.
 
@@ -174,7 +174,7 @@ class PermutationTask:
 
 @dataclass(frozen=True)
 class OriginalSplit:
-    """One split as compact tables, one row per graph; graphs are laid out only when a batch is asked for."""
+    """One split as compact tables, one row per graph; graphs are laid out per batch."""
 
     task: "OriginalTask"
     label: Int[np.ndarray, "graphs identifiers"]
@@ -185,7 +185,7 @@ class OriginalSplit:
         return len(self.label)
 
     def batch(self, rows: Int[np.ndarray, " rows"] | slice) -> TwoRadiusBatch:
-        """The graphs of the given rows, in that order."""
+        """Return the graphs of the given rows, in that order."""
         label, source, target = self.label[rows], self.source_identifier[rows], self.target_identifier[rows]
         ones = np.ones_like(label)
         sources = Sources(
@@ -209,14 +209,14 @@ class OriginalSplit:
 
 @dataclass(frozen=True)
 class OriginalTask:
-    """Maps a seed to the three splits of the original task.
+    """Seed -> the three splits of the original task.
 
     A graph has ``n`` sources, ``K`` centres and ``n`` targets; every source and every target is linked to every centre
-    in both directions. Labels are independent and uniform over the classes, target ``j`` must give the label of source
-    ``j``. Features are a one-hot identifier over ``n + K`` and a one-hot label over the classes.
+    in both directions. Labels are independent and uniform over the classes; target ``j`` must answer the label of
+    source ``j``. Features are a one-hot identifier over ``n + K`` and a one-hot label over the classes.
 
-    Paper: Mishayev et al., arXiv 2511.20406. As in its published code there is no null label: centres carry class 0
-    and targets the last class; a source and its target have the same identifier, and no feature reveals the role.
+    Paper: Mishayev et al., arXiv 2511.20406. As in its published code there is no null label: centres have class 0 and
+    targets the last class. A source and its target have the same identifier, and no feature reveals the role.
 
     Args:
         num_identifiers: ``n``, sources and targets per graph.
@@ -252,7 +252,7 @@ class OriginalTask:
             )
 
     def split(self, seed: int, split: Split) -> OriginalSplit:
-        """One split: a pure function of the seed, whichever splits were drawn before."""
+        """Draw one split, a pure function of the seed and the split."""
         names: tuple[Split, ...] = ("train", "validation", "test")
         if split not in names:
             raise ValueError(f"two-radius: unknown split {split!r}. Choose one of {', '.join(names)}.")
@@ -266,6 +266,6 @@ class OriginalTask:
         )
 
     def features(self, batch: TwoRadiusBatch) -> Float[Tensor, "nodes features"]:
-        """One-hot identifier beside one-hot label."""
+        """Return the one-hot identifier concatenated with the one-hot label."""
         identifier = one_hot(batch.identifier, self.num_identifiers + self.num_centres)
         return torch.cat([identifier, one_hot(batch.label, self.num_classes)], dim=1).float()
