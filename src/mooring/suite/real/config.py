@@ -15,7 +15,7 @@ from mooring.named import suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import MissingData, load, require
-from mooring.suite.real.memory import check_model, describe_model, memory_of
+from mooring.suite.train.compared import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import MemoryConfig
 from mooring.suite.train.schedule import WarmedExperiment

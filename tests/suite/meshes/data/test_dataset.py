@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mooring.suite.meshes.data import PlateSettings, cached, collate, generate, generate_many, num_features
+from mooring.suite.meshes.data import PlateSettings, cached, collate, generate, generate_many, num_features, scales
 from mooring.suite.meshes.data.dataset import edges_of
 
 pytest.importorskip("skfem", reason="solutions are made by scikit-fem: pip install 'mooring[meshes]'")
@@ -59,6 +59,18 @@ def test_a_batch_joins_meshes_in_the_order_given(dataset: Any) -> None:
     shown = batch.to_data()
     assert shown.num_nodes == len(batch.y)
     assert shown.pos is batch.position
+
+
+@pytest.mark.parametrize("physics", ["heat", "elasticity"])
+def test_scaled_features_are_of_the_size_of_one(physics: Any) -> None:
+    settings = PlateSettings(physics)
+    batch = collate(generate_many(settings, "train", 20, 0), np.arange(20), settings.spacing)
+    mean, deviation, unit = map(torch.tensor, scales(settings))
+    scaled = (batch.x - mean) / deviation
+    assert num_features(settings) == batch.x.size(1)
+    assert float(scaled.mean(dim=0).abs().max()) < 0.5
+    assert bool(((scaled.std(dim=0) > 0.4) & (scaled.std(dim=0) < 2.5)).all())
+    assert 0.4 < float(batch.y.square().mean().sqrt() / unit) < 2.5
 
 
 def test_a_dataset_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataset: Any) -> None:

@@ -1,6 +1,14 @@
 """Plates with holes, problems on them, and their solutions."""
 
-from mooring.suite.meshes.data.dataset import MeshBatch, MeshDataset, cached, collate, generate_many, num_features
+from mooring.suite.meshes.data.dataset import (
+    MeshBatch,
+    MeshDataset,
+    cached,
+    collate,
+    generate_many,
+    num_features,
+    scales,
+)
 from mooring.suite.meshes.data.mesh import FIXED, FREE, INTERIOR, KINDS, LOADED, Mesh, MeshError, check_mesh
 from mooring.suite.meshes.data.plate import BEYOND, SPLITS, Physics, PlateSettings
 from mooring.suite.meshes.data.problems import generate
@@ -25,4 +33,5 @@ __all__ = [
     "generate",
     "generate_many",
     "num_features",
+    "scales",
 ]

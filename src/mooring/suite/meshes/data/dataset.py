@@ -178,4 +178,18 @@ def collate(dataset: MeshDataset, meshes: NDArray[np.int64], spacing: float) -> 
 
 def num_features(settings: PlateSettings) -> int:
     """Return the number of columns of ``x``."""
-    return 2 + 1 + len(KINDS) + 2 * (1 if settings.physics == "heat" else 2)
+    return len(scales(settings)[0])
+
+
+def scales(settings: PlateSettings) -> tuple[list[float], list[float], float]:
+    """Return typical means and deviations of the columns of ``x``, and a typical size of the solution.
+
+    Rounded, and the same for all data sets of one physics, so that a network is built without any data.
+    """
+    heat = settings.physics == "heat"
+    columns = [(0.5, 0.3)] * 2 + [(0.0, 0.8 if heat else 0.5)] + ([(0.0, 7.0)] if heat else [(0.0, 0.5)] * 2)
+    # Of ten nodes eight are inside, one is fixed, and the other one is loaded or free.
+    columns += [(share, 0.3) for share in (0.8, 0.1, 0.05, 0.05)]
+    columns += [(0.0, 0.4)] if heat else [(0.0, 0.15)] * 2
+    means, deviations = zip(*columns, strict=True)
+    return list(means), list(deviations), 1.3 if heat else 2.6
