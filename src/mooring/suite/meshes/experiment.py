@@ -105,7 +105,7 @@ ELASTICITY = HEAT.but(physics="elasticity")
 LARGE = HEAT.but(nodes=(5_000, 50_000), batch_size=1, train_graphs=200, steps_per_epoch=200, epochs=30).but(
     validation_graphs=10, test_graphs=20, beyond_graphs=5
 )
-QUICK = HEAT.but(epochs=8, steps_per_epoch=75, train_graphs=300, channels=32).but(
+QUICK = HEAT.but(epochs=6, steps_per_epoch=75, train_graphs=300, channels=32).but(
     validation_graphs=20, test_graphs=40, beyond_graphs=20
 )
 TINY = HEAT.but(
@@ -125,7 +125,7 @@ class MeshExperiment(FiniteExperiment):
         "elasticity": ELASTICITY,
         "heat-large": LARGE,
     }
-    models: ClassVar[tuple[str, ...]] = ("none", "vn", "cross-attn", "anchored")
+    models: ClassVar[tuple[str, ...]] = ("none", "vn", "cross-attn", "anchored", "physics-attention")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("error", "min")
     requires: ClassVar[Mapping[str, str]] = {"skfem": "mooring[meshes]"}
     config: MeshConfig
