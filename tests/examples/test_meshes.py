@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ for package in ("skfem", "meshio"):
     pytest.importorskip(package, reason="meshes need pip install 'mooring[meshes]'")
 
 EXAMPLE = str(ROOT / "examples" / "own_mesh.py")
+TUTORIAL = ROOT / "docs" / "tutorials" / "learned-solver.md"
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +44,25 @@ def test_the_example_runs_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(sys, "argv", ["own_mesh.py"])
     runpy.run_path(EXAMPLE, run_name="__main__")
     assert "prediction in solved.vtu" in capsys.readouterr().out
+
+
+def tutorial() -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", TUTORIAL.read_text(encoding="utf-8"), flags=re.M | re.S))
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_the_tutorial_learns_with_slots_what_it_does_not_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, replaced = re.subn(r"^STEPS = \d+$", "STEPS = 150", tutorial(), flags=re.M)
+    code, fewer = re.subn(r'"train", \d+, seed', '"train", 100, seed', code)
+    assert (replaced, fewer) == (1, 1)
+    monkeypatch.chdir(tmp_path)
+    left: dict[str, Any] = {"__name__": "tutorial"}
+    exec(compile(code, str(TUTORIAL), "exec", dont_inherit=True), left)
+    assert left["result"]["with slots"] < 0.95 * left["result"]["local"] < 0.95
+    assert (tmp_path / "plate.png").stat().st_size > 10_000
+
+
+def test_the_tutorial_has_sixty_lines() -> None:
+    assert len([line for line in tutorial().splitlines() if line.strip()]) <= 60
