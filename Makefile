@@ -21,7 +21,7 @@ $(VENV)/.suite: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.suite
-	$(INSTALL) --no-build-isolation --editable '.[scale,links,dev]'
+	$(INSTALL) --no-build-isolation --editable '.[scale,links,meshes,dev]'
 	touch $@
 
 lint: install

@@ -84,7 +84,8 @@ def test_the_oldest_versions_are_the_lower_bounds(project: dict[str, Any]) -> No
 
 @in_checkout
 @pytest.mark.parametrize(
-    ("target", "extras"), [("demo", ["suite"]), ("docs", ["suite", "docs"]), ("test", ["suite", "scale,links,dev"])]
+    ("target", "extras"),
+    [("demo", ["suite"]), ("docs", ["suite", "docs"]), ("test", ["suite", "scale,links,meshes,dev"])],
 )
 def test_make_installs_what_the_target_needs(target: str, extras: list[str], tmp_path: Path) -> None:
     installs = [line for line in make(target, VENV=tmp_path) if "pip install" in line]

@@ -51,7 +51,7 @@ def model(**options: Any) -> GNN:
     return GNN(AtomEncoder(CHANNELS), CHANNELS, 2, **settings).double()
 
 
-@pytest.mark.parametrize("conv", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])
+@pytest.mark.parametrize("conv", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv", "MeshGraphNetConv"])
 @pytest.mark.parametrize("readout", ["mean", "sum", "mean+sum", "slots", None])
 def test_graphs_do_not_notice_their_batch_mates(conv: str, readout: str | None) -> None:
     net, given = model(conv=conv, readout=readout), graphs()
@@ -60,6 +60,18 @@ def test_graphs_do_not_notice_their_batch_mates(conv: str, readout: str | None) 
     for graph in range(3):
         alone = net(**part(given, graph))
         assert_close(alone, out[graph : graph + 1] if readout else out[given["batch"] == graph])
+
+
+def test_with_a_norm_before_each_layer_the_head_sees_normed_nodes() -> None:
+    net, given = model(conv="MeshGraphNetConv", pre_norm=True, readout=None), graphs()
+    seen: list[Tensor] = []
+    net.head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    out = net(**given)
+    assert_close(seen[0].mean(dim=1), torch.zeros(13, dtype=torch.float64))
+    out.square().sum().backward()
+    assert [key for key, parameter in net.named_parameters() if parameter.grad is None] == []
+    for graph in range(3):
+        assert_close(net(**part(given, graph)), out[given["batch"] == graph])
 
 
 def test_a_memory_for_the_whole_batch_would_be_noticed() -> None:

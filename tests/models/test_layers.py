@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
-from mooring.models import Adjacency, GatedGCN, Layer
+from mooring.models import Adjacency, GatedGCN, Layer, MeshGraphNetConv
 from support import assert_close, assert_same
 
 NODES, EDGES, CHANNELS = 11, 29, 6
@@ -48,6 +48,44 @@ def test_gated_gcn_is_its_formula() -> None:
     x = torch.randn(NODES, CHANNELS, dtype=torch.float64)
     edge_attr = torch.randn(index.size(1), CHANNELS, dtype=torch.float64)
     assert_same(lambda *given: conv(given[0], index, given[1]), slow, x, edge_attr)
+
+
+def test_mesh_graph_net_is_its_formula() -> None:
+    conv, index = MeshGraphNetConv(CHANNELS, hidden_layers=1).double(), edges()
+
+    def mlp(first: Tensor, bias: Tensor, rest: nn.Sequential, given: Tensor) -> Tensor:
+        # ReLU, the second map, layer norm: over everything that the MLP is given, side by side.
+        return rest(first @ given + bias)
+
+    def slow(x: Tensor, edge_attr: Tensor) -> tuple[Tensor, Tensor]:
+        of_edge = torch.cat([conv.lin_edge.weight, conv.lin_receiver.weight, conv.lin_sender.weight], dim=1)
+        of_node = torch.cat([conv.lin_node.weight, conv.lin_message.weight], dim=1)
+        changed = []
+        for place, (source, target) in enumerate(index.T.tolist()):
+            given = torch.cat([edge_attr[place], x[target], x[source]])
+            changed.append(edge_attr[place] + mlp(of_edge, conv.lin_edge.bias, conv.edge_mlp, given))
+        nodes = []
+        for node in range(NODES):
+            arrived = [edge for edge, target in zip(changed, index[1].tolist(), strict=True) if target == node]
+            message = sum(arrived, torch.zeros(CHANNELS, dtype=torch.float64))
+            nodes.append(mlp(of_node, conv.lin_node.bias, conv.node_mlp, torch.cat([x[node], message])))
+        return torch.stack(nodes), torch.stack(changed)
+
+    x = torch.randn(NODES, CHANNELS, dtype=torch.float64)
+    edge_attr = torch.randn(index.size(1), CHANNELS, dtype=torch.float64)
+    assert_same(lambda *given: conv(given[0], index, given[1]), slow, x, edge_attr)
+    assert len([part for part in MeshGraphNetConv(CHANNELS).edge_mlp if isinstance(part, nn.Linear)]) == 2
+
+
+@pytest.mark.parametrize("norm", ["layer", None])
+def test_a_norm_before_the_convolution(norm: Any) -> None:
+    layer, index = Layer(CHANNELS, "MeshGraphNetConv", norm=norm, pre_norm=True), edges()
+    x, edge_attr = torch.randn(NODES, CHANNELS), torch.randn(index.size(1), CHANNELS)
+    normed = nn.functional.layer_norm(x, (CHANNELS,)) if norm else x
+    added, changed = layer.conv(normed, index, edge_attr)
+    out, edges_after = layer(x, index, edge_attr)
+    assert_close(out, x + added)
+    assert_close(edges_after, changed)
 
 
 @pytest.mark.parametrize("name", ["SAGEConv", "GCNConv"])
@@ -186,7 +224,7 @@ def test_an_adjacency_refuses_other_nodes(product: str, x: Any, kind: type[Excep
         getattr(Adjacency(torch.tensor([[0], [1]]), 3), product)(x)
 
 
-@pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"])
+@pytest.mark.parametrize("name", ["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv", "MeshGraphNetConv"])
 def test_every_layer_learns_and_resets(name: str) -> None:
     layer = Layer(CHANNELS, name)  # type: ignore[arg-type]
     x, index = torch.randn(NODES, CHANNELS), edges()
@@ -194,7 +232,7 @@ def test_every_layer_learns_and_resets(name: str) -> None:
     out, changed = layer(x, index, edge_attr)
     assert out.shape == x.shape
     assert changed is not None
-    assert torch.equal(changed, edge_attr) == (name != "GatedGCN")
+    assert torch.equal(changed, edge_attr) == (name not in ("GatedGCN", "MeshGraphNetConv"))
     (out.square().sum() + changed.square().sum()).backward()
     assert [key for key, parameter in layer.named_parameters() if parameter.grad is None] == []
     before = [parameter.detach().clone() for parameter in layer.parameters()]
@@ -228,6 +266,11 @@ def test_edge_features_may_be_the_values_of_a_sparse_matrix() -> None:
         (lambda: Layer(4, "GINE"), ValueError, "'GINEConv'"),
         (lambda: Layer(4, GCNConv(4, 4)), TypeError, "a function of the width was expected"),
         (lambda: Layer(4, norm="instance"), ValueError, "'batch', 'layer' or None"),
+        (
+            lambda: Layer(4, "GCNConv", pre_norm=True),
+            ValueError,
+            "^Layer: pre_norm=True .*, and GCNConv has no nonlinearity of its own. Pass pre_norm=False",
+        ),
         (lambda: Layer(4, dropout=1.0), ValueError, r"a share in \[0, 1\)"),
         (
             lambda: Layer(4, "GINConv")(torch.randn(3, 4), Adjacency(torch.tensor([[0], [1]]), 3)),
@@ -239,6 +282,11 @@ def test_edge_features_may_be_the_values_of_a_sparse_matrix() -> None:
             ValueError,
             "GINEConv needs edge features but edge_attr is None. Pass edge_attr, .* or use 'GINConv'",
         ),
+        (
+            lambda: Layer(4, "MeshGraphNetConv")(torch.randn(3, 4), torch.tensor([[0], [1]])),
+            ValueError,
+            "MeshGraphNetConv needs edge features but edge_attr is None",
+        ),
     ],
 )
 def test_messages(build: object, error: type[Exception], words: str, as_users_run_it: None) -> None:
@@ -249,3 +297,4 @@ def test_messages(build: object, error: type[Exception], words: str, as_users_ru
 def test_layers_print_on_one_line() -> None:
     assert repr(Layer(8, "GatedGCN", residual=False)) == "Layer(conv=GatedGCN, residual=False)"
     assert repr(GatedGCN(8)) == "GatedGCN(8)"
+    assert repr(MeshGraphNetConv(8)) == "MeshGraphNetConv(8)"

@@ -14,8 +14,12 @@ import pytest
 from mooring.suite.records import KINDS, RunRecord
 from support import ROOT
 
-# Pages whose code has a test of its own, because it is saved to a file or is written as a session.
-ELSEWHERE = {"add-a-module.md": "tests/zoo/test_docs.py", "scale.md": "tests/examples/test_scale.py"}
+# Pages whose code has a test of its own, because it is saved to a file, is a session, or trains for a minute.
+ELSEWHERE = {
+    "add-a-module.md": "tests/zoo/test_docs.py",
+    "learned-solver.md": "tests/examples/test_meshes.py",
+    "scale.md": "tests/examples/test_scale.py",
+}
 # A block that the reader is to save under this name, for the blocks after it to import.
 SAVED = re.compile(r"# (\w+\.py)\n")
 BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.M | re.S)

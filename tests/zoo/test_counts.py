@@ -16,7 +16,7 @@ SPEC = zoo.MemorySpec(channels=8, slots=3, heads=2, init_std=0.5)
 BLIND = {
     *("vn", "vn-joint", "vn-max", "vn-clones", "vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp"),
     *("cross-attn", "cross-attn-global-film", "slot-attention", "isab", "perceiver", "range"),
-    *("transformer", "performer"),
+    *("transformer", "performer", "physics-attention", "physics-slices"),
 }
 COUNT = {
     *("vn-sum", "vn-log-sum", "wide-vn-film-sum", "wide-vn-mlp-sum"),

@@ -56,6 +56,8 @@ EXPECTED = [
     "pna",
     "deep-sets",
     "gin-sum",
+    "physics-attention",
+    "physics-slices",
 ]
 
 

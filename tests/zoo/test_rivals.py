@@ -237,6 +237,32 @@ def test_more_rounds_of_slot_attention_change_the_slots() -> None:
     assert not torch.allclose(given.to(module), three)
 
 
+@pytest.mark.parametrize("name", ["physics-attention", "physics-slices"])
+def test_physics_attention_is_its_formula_one_graph_at_a_time(name: str) -> None:
+    """Written out as in the paper, with weights of every node for every slice, and one graph after the other."""
+    module: Any = build(name)
+    given = call(sizes=(7, 0, 4))
+    expected = torch.empty_like(given.x)
+    for graph in (0, 2):
+        rows = (given.batch == graph).nonzero().squeeze(1)
+        x = given.x[rows]
+        normed = module.norm(x)
+        place, value = (
+            lin(normed).view(len(rows), 3, 4).transpose(0, 1) for lin in (module.lin_place, module.lin_value)
+        )
+        weights = (module.lin_slice(place) / module.temperature.view(3, 1, 1)).softmax(dim=-1)
+        slices = weights.transpose(1, 2) @ value / weights.sum(dim=1).unsqueeze(-1)
+        if name == "physics-attention":
+            query, key, kept = (slices @ part.T for part in module.lin_between.weight.chunk(3))
+            slices = (query @ key.transpose(1, 2) / 2.0).softmax(dim=-1) @ kept
+        x = x + module.lin_out((weights @ slices).transpose(0, 1).flatten(1))
+        expected[rows] = x + module.mlp(module.norm_mlp(x))
+    out, memory = given.to(module, return_state=True)
+    assert_close(out, expected)
+    assert memory.slots.shape == (3, 5, 12)  # type: ignore[attr-defined]
+    assert module.temperature.tolist() == [0.5] * 3
+
+
 def test_wide_state_is_as_wide_as_all_slots() -> None:
     memory = call().to(build("wide-vn-film"), return_state=True)[1]
     assert memory.slots.shape == (3, 1, SPEC.slots * SPEC.channels)  # type: ignore[attr-defined]

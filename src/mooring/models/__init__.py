@@ -4,6 +4,7 @@ from mooring.models.adjacency import Adjacency
 from mooring.models.encoders import ATOMS, BONDS, AtomEncoder, BondEncoder, CategoryEncoder, PositionEncoder
 from mooring.models.gnn import GNN
 from mooring.models.layers import GatedGCN, Layer
+from mooring.models.mesh_graph_net import MeshGraphNetConv
 from mooring.models.ogb_virtual_node import OGBVirtualNode
 from mooring.models.readout import Readout
 
@@ -17,6 +18,7 @@ __all__ = [
     "CategoryEncoder",
     "GatedGCN",
     "Layer",
+    "MeshGraphNetConv",
     "OGBVirtualNode",
     "PositionEncoder",
     "Readout",

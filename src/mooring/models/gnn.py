@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
 from mooring.models.encoders import PositionEncoder, check_linear
-from mooring.models.layers import Conv, Layer, Norm, check_conv, check_norm
+from mooring.models.layers import Conv, Layer, Norm, check_conv, check_norm, check_pre_norm, norm_of
 from mooring.models.readout import READOUTS, Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_nodes, check_plan, check_positive, check_return_state, check_share
@@ -40,8 +40,9 @@ class GNN(nn.Module):
         out_channels: width of the result.
         layers: number of local layers.
         edge_encoder: the same for edge features; None if there are none.
-        conv, norm, dropout, residual: of each layer, see :class:`~mooring.models.Layer`. If conv is None,
-            ``"GINEConv"`` with edge features and ``"GINConv"`` without. The head has the same dropout.
+        conv, norm, dropout, residual, pre_norm: of each layer, see :class:`~mooring.models.Layer`. If conv is None,
+            ``"GINEConv"`` with edge features and ``"GINConv"`` without. The head has the same dropout. With
+            ``pre_norm`` the nodes are normalised once more after the last layer.
         position: width of a positional encoding by PyG's ``AddRandomWalkPE`` or ``AddLaplacianEigenvectorPE``, or a
             module that maps the encoding to ``channels``.
         memory: a function of the width that builds a virtual node, called once per position; a module, shared by all
@@ -77,6 +78,7 @@ class GNN(nn.Module):
         norm: Norm | None = "batch",
         dropout: float = 0.0,
         residual: bool = True,
+        pre_norm: bool = False,
         position: int | nn.Module | None = None,
         memory: Callable[[int], nn.Module | None] | nn.Module | None = None,
         memory_after: Iterable[int] | None = None,
@@ -110,7 +112,9 @@ class GNN(nn.Module):
         if not isinstance(readout, nn.Module | None):
             check_choice(who, "readout", readout, READOUTS, "an aggregation")
         options: dict[str, Any] = {"norm": norm, "dropout": dropout, "residual": check_flag(who, "residual", residual)}
+        options["pre_norm"] = check_pre_norm(who, pre_norm, conv)
         self.layers = nn.ModuleList(Layer(channels, conv, **options) for _ in range(layers))
+        self.norm = norm_of(who, norm if pre_norm else None, channels)
         self.memory: Any = nn.ModuleDict(_memories(who, memory, _places(who, memory_after, layers), channels))
         if memory is None and memory_after is not None:
             raise ValueError(f"{who}: memory_after has no effect without a memory. Leave it out, or pass memory.")
@@ -125,7 +129,7 @@ class GNN(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        parts = (self.encoder, self.edge_encoder, self.position, self.size_encoder, self.readout, self.head)
+        parts = (self.encoder, self.edge_encoder, self.position, self.size_encoder, self.norm, self.readout, self.head)
         for module in (*parts, *self.layers, *self.memory.values()):
             reset(module)
 
@@ -176,6 +180,7 @@ class GNN(nn.Module):
             h, state = out if isinstance(out, tuple) else (out, None)
             states[number] = state
             carried = {"memory": state} if self.carry else {}
+        h = self.norm(h)
         if self.readout is not None:
             h = self.readout(h, plan)
             h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]

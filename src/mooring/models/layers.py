@@ -14,12 +14,13 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.utils import is_sparse, scatter
 
 from mooring.models.adjacency import Adjacency
+from mooring.models.mesh_graph_net import MeshGraphNetConv
 from mooring.nn.checks import check_choice, check_share
 from mooring.ops.checks import check_count, check_flag, described
 
 Norm = Literal["batch", "layer"]
 NORMS = get_args(Norm)
-ConvName = Literal["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv"]
+ConvName = Literal["GINEConv", "GINConv", "GatedGCN", "GCNConv", "SAGEConv", "MeshGraphNetConv"]
 Conv = ConvName | Callable[[int], nn.Module]
 
 
@@ -90,7 +91,10 @@ CONVS: Mapping[str, Callable[[int, Norm | None], nn.Module]] = {
     "GatedGCN": GatedGCN,
     "GCNConv": lambda channels, norm: GCNConv(channels, channels),
     "SAGEConv": lambda channels, norm: SAGEConv(channels, channels),
+    "MeshGraphNetConv": lambda channels, norm: MeshGraphNetConv(channels),
 }
+# Convolutions that are linear in the nodes.
+LINEAR = ("GCNConv", "SAGEConv")
 
 # The convolution options that the products of an Adjacency implement.
 MULTIPLIED: Mapping[type[nn.Module], Mapping[str, Any]] = {
@@ -111,15 +115,21 @@ class Layer(nn.Module):
     .. math::
         x' = x + \operatorname{dropout}(\operatorname{ReLU}(\operatorname{norm}(\operatorname{conv}(x))))
 
+    or, with ``pre_norm``,
+
+    .. math::
+        x' = x + \operatorname{dropout}(\operatorname{conv}(\operatorname{norm}(x)))
+
     Args:
         channels: width of nodes and edge features, in and out.
-        conv: ``"GINEConv"``, ``"GINConv"``, ``"GCNConv"``, ``"SAGEConv"`` of PyG, ``"GatedGCN"``, or a function of the
-            width that builds a layer called as ``conv(x, edge_index)`` or ``conv(x, edge_index, edge_attr)``.
-            ``"GINEConv"`` needs edge features.
+        conv: ``"GINEConv"``, ``"GINConv"``, ``"GCNConv"``, ``"SAGEConv"`` of PyG, ``"GatedGCN"``,
+            ``"MeshGraphNetConv"``, or a function of the width that builds a layer called as ``conv(x, edge_index)`` or
+            ``conv(x, edge_index, edge_attr)``. ``"GINEConv"`` and ``"MeshGraphNetConv"`` need edge features.
         norm: ``"batch"``, as in OGB's models; ``"layer"``, which keeps a graph's output independent of its batch mates;
             None.
         dropout: applied before the residual sum.
         residual: add the layer's input.
+        pre_norm: normalise what enters the convolution, which then needs a nonlinearity of its own.
 
     ``GCNConv`` and ``SAGEConv`` ignore edge features. They also accept an :class:`~mooring.models.Adjacency` instead of
     ``edge_index``, if its products implement their options.
@@ -137,12 +147,14 @@ class Layer(nn.Module):
         norm: Norm | None = "batch",
         dropout: float = 0.0,
         residual: bool = True,
+        pre_norm: bool = False,
     ) -> None:
         super().__init__()
         who = type(self).__name__
         check_count(who, "channels", channels)
         check_share(who, "dropout", dropout)
         check_conv(who, conv)
+        self.pre_norm = check_pre_norm(who, pre_norm, conv)
         self.conv: Any = CONVS[conv](channels, norm) if isinstance(conv, str) else conv(channels)
         self.norm = norm_of(who, norm, channels)
         self.dropout = nn.Dropout(dropout)
@@ -159,19 +171,21 @@ class Layer(nn.Module):
         edge_index: Any,
         edge_attr: Float[Tensor, "edges channels"] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the nodes after the layer, and the edge features, which only ``GatedGCN`` changes."""
+        """Return the nodes and the edge features, which only ``GatedGCN`` and ``MeshGraphNetConv`` change."""
         # A sparse matrix may contain them as its values.
-        if edge_attr is None and isinstance(self.conv, GINEConv) and not is_sparse(edge_index):
+        needs_edges = isinstance(self.conv, GINEConv) and not is_sparse(edge_index)
+        if edge_attr is None and (needs_edges or isinstance(self.conv, MeshGraphNetConv)):
             raise ValueError(
                 f"{type(self).__name__}: {type(self.conv).__name__} needs edge features but edge_attr is None. Pass "
                 "edge_attr, for a GNN together with edge_encoder, or use 'GINConv'."
             )
+        h = self.norm(x) if self.pre_norm else x
         if isinstance(edge_index, Adjacency):
-            out: Any = self._multiplied(x, edge_index)
+            out: Any = self._multiplied(h, edge_index)
         else:
-            out = self.conv(x, edge_index, edge_attr) if self.sees_edges else self.conv(x, edge_index)
+            out = self.conv(h, edge_index, edge_attr) if self.sees_edges else self.conv(h, edge_index)
         h, edge_attr = out if isinstance(out, tuple) else (out, edge_attr)
-        h = self.dropout(torch.relu(self.norm(h)))
+        h = self.dropout(h if self.pre_norm else torch.relu(self.norm(h)))
         return (x + h if self.residual else h), edge_attr
 
     def _multiplied(self, x: Tensor, adjacency: Adjacency) -> Tensor:
@@ -211,6 +225,15 @@ def check_conv(who: str, conv: Any) -> None:
 def check_norm(who: str, norm: Any) -> None:
     if norm is not None:
         check_choice(who, "norm", norm, NORMS, "None")
+
+
+def check_pre_norm(who: str, pre_norm: Any, conv: Conv) -> bool:
+    if check_flag(who, "pre_norm", pre_norm) and conv in LINEAR:
+        raise ValueError(
+            f"{who}: pre_norm=True leaves out the ReLU after the convolution, and {conv} has no nonlinearity of its "
+            "own. Pass pre_norm=False, or another conv."
+        )
+    return bool(pre_norm)
 
 
 def norm_of(who: str, norm: Norm | None, channels: int) -> nn.Module:

@@ -44,6 +44,7 @@ FILES = {
     "latents": ("isab", "perceiver", "range"),
     "attention": ("transformer", "performer", "exphormer"),
     "readouts": ("pna", "deep-sets", "gin-sum"),
+    "slices": ("physics-attention", "physics-slices"),
 }
 HOMES = {name: f"mooring.zoo.{file}" for file, names in FILES.items() for name in names}
 

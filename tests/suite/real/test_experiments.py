@@ -14,10 +14,10 @@ import torch
 
 from mooring.nn import MemoryOptions
 from mooring.suite.real import MoleculeExperiment, NodeExperiment, PeptideExperiment
-from mooring.suite.real.config import TITLES
 from mooring.suite.real.data import files, generated_graphs, generated_nodes, source
 from mooring.suite.records import RecordError
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
+from mooring.suite.train.compared import TITLES
 from mooring.suite.train.config import override
 from mooring.suite.train.fit import EpochEnd
 

@@ -109,7 +109,7 @@ def test_tables_know_a_model_by_its_title(task: str, model: str, title: str) -> 
     assert cls(cls.presets["tiny"], model, 0).describe()["title"] == title
 
 
-@pytest.mark.parametrize("task", ["two_radius", "motifs", "linksets"])
+@pytest.mark.parametrize("task", ["two_radius", "motifs", "linksets", "meshes"])
 def test_data_come_without_trainer_and_models(task: str) -> None:
     code = f"import sys, mooring.suite.{task}.data; print(*sys.modules)"
     source = Path(sys.modules["mooring"].__file__ or "").parent.parent

@@ -1,45 +1,37 @@
-"""Shared configuration, experiment and memories of the tasks on real graphs."""
+"""What every task on real graphs is configured with, and what its experiments share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
-from mooring import zoo
-from mooring.models import GNN, OGBVirtualNode
+from mooring.models import GNN
 from mooring.models.layers import ConvName
 from mooring.models.readout import ReadoutName
 from mooring.named import suggest
-from mooring.nn import MemoryOptions, MemorySpec
+from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import MissingData, load, require
+from mooring.suite.train.compared import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import MemoryConfig, describe
+from mooring.suite.train.experiment import MemoryConfig
 from mooring.suite.train.schedule import WarmedExperiment
-
-#: Titles of models outside the zoo, in the order of tables.
-TITLES: Mapping[str, str] = {
-    "plain": "No memory, fewer parameters",
-    "none": "No memory",
-    "ogb-vn-mean": "OGB VN, mean",
-    "ogb-vn": "OGB VN, sum",
-}
 
 
 @dataclass(frozen=True)
 class RealConfig(MemoryConfig):
-    """Options of :class:`MemoryConfig`, and of the network :class:`mooring.models.GNN`.
+    """As :class:`MemoryConfig`, and the network of :class:`mooring.models.GNN`.
 
     Args:
-        steps_per_epoch: updates between two evaluations; 0 for one pass over the training graphs.
-        dataset: name of the set.
+        steps_per_epoch: updates between two evaluations; 0 shows every training graph once.
+        dataset: which set.
         channels, layers, conv, residual, memory_after, carry: as in :class:`mooring.models.GNN`.
-        norm: as in ``GNN``; ``"none"`` for none.
-        layer_dropout: ``dropout`` of ``GNN``; the field ``dropout`` is the memory's.
-        log_size: as in ``GNN``; ``"none"`` for none.
+        norm: as there; ``"none"`` for none.
+        layer_dropout: its ``dropout``; the memory's own is called ``dropout``.
+        log_size: as there; ``"none"`` for none.
         warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
     """
 
@@ -76,24 +68,23 @@ class RealConfig(MemoryConfig):
 
 
 class RealExperiment(WarmedExperiment):
-    """Task on real graphs: one network, any memory, the official split and metric of the set."""
+    """A task on real graphs: one network, any memory, the official split and metric of the set."""
 
     config: RealConfig
 
     def __init__(self, config: RealConfig, model: str, seed: int) -> None:
-        if model not in TITLES:
-            zoo.entry(model)
+        check_model(model)
         if config.steps_per_epoch == 0:
-            # Resolved here, so that the record contains the number.
+            # So that the record says how many there were.
             config = replace(config, steps_per_epoch=self.steps_of(config))
         super().__init__(config, model, seed)
         metric = self.metric
-        # The class attribute is for callers without a set.
+        # The class attribute is for callers that have no set yet.
         self.select = (metric, "max" if metric in RISING else "min")  # type: ignore[misc]
 
     @classmethod
     def steps_of(cls, config: Any) -> int:
-        """Return the number of updates of one pass over the training graphs."""
+        """Updates that show every training graph once."""
         raise NotImplementedError
 
     @property
@@ -114,7 +105,7 @@ class RealExperiment(WarmedExperiment):
             return None
 
     def describe(self) -> dict[str, Any]:
-        return describe(self.model, TITLES)
+        return describe_model(self.model)
 
     def network(
         self,
@@ -126,10 +117,10 @@ class RealExperiment(WarmedExperiment):
         readout: ReadoutName | nn.Module | None = None,
         typical_size: float = 1.0,
     ) -> GNN:
-        """Build the network of the config and the model, with the encoders of the set."""
+        """The network of the config and the model, with the encoders of the set."""
         config = self.config
         memory = memory_of(self.model, config.memory, one_graph=readout is None)
-        # A network without a memory does not accept them.
+        # A network without a memory has no place for them.
         places: dict[str, Any] = {"memory_after": config.memory_after, "carry": config.carry}
         return GNN(
             encoder,
@@ -151,45 +142,7 @@ class RealExperiment(WarmedExperiment):
 
 
 def known(config: RealConfig, task: str, sets: Sequence[str]) -> None:
-    """Raise OutOfRange if a task does not have the set."""
+    """Raise OutOfRange for a set that a task does not have."""
     if config.dataset not in ("generated", *sets):
-        hint = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
-        raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {hint}")
-
-
-class NoMemory(nn.Module):
-    """Identity with the interface of a memory; :func:`mooring.zoo.filled` adds the parameter-matched MLP."""
-
-    def forward(self, x: Tensor, batch: Any = None, **options: Any) -> Any:
-        return (x, None) if options.get("return_state") else x
-
-    def reset_parameters(self) -> None:
-        """Do nothing: there are no parameters."""
-
-
-def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) -> Callable[[int], nn.Module] | None:
-    """Return a builder of the model's memory, a function of the node width; None for the network alone.
-
-    All models but ``"plain"`` have as many parameters as the anchored module; ``"none"`` has them in a node-wise MLP.
-
-    Args:
-        model: a name of the zoo, or of :data:`TITLES`.
-        options: options of the memory.
-        one_graph: whether a batch is one graph, for which OGB's batch norm is undefined and replaced by layer norm.
-    """
-    if model == "plain":
-        return None
-
-    def build(channels: int) -> nn.Module:
-        spec: MemorySpec = options.at(channels)
-        if model == "none":
-            return zoo.filled(NoMemory(), spec)
-        if model in TITLES:
-            pool: Any = "mean" if model.endswith("mean") else "sum"
-            virtual_node = OGBVirtualNode(channels, pool, norm="layer" if one_graph else "batch", dropout=spec.dropout)
-            return zoo.filled(virtual_node, spec)
-        module = zoo.matched(model, spec)
-        assert module is not None, "only 'none' is None"
-        return module
-
-    return build
+        meant = suggest(config.dataset, sets, f"the sets are {', '.join(sets)}.")
+        raise OutOfRange(task, f"unknown dataset {config.dataset!r}; {meant}")
