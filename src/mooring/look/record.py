@@ -50,17 +50,23 @@ def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
     >>> record(memory, lambda: memory(torch.randn(5, 8)))[0].memory
     SlotMemory(1 graphs, 3 slots, 8 channels)
     """
+    with watched(model) as calls, _evaluation(model), torch.no_grad():
+        run()
+    return calls
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[list[Call]]:
+    """Collect the passes through every memory in ``model`` while the context is open, in the model's own mode."""
     calls: list[Call] = []
     handles = []
     for name, module in memories(model):
         handles += _watch(module, name or "memory", calls)
     try:
-        with _evaluation(model), torch.no_grad():
-            run()
+        yield calls
     finally:
         for handle in handles:
             handle.remove()
-    return calls
 
 
 def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:

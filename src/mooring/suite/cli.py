@@ -86,6 +86,10 @@ def run(
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
     accelerator: Annotated[str, typer.Option(help="Train on cpu, cuda, mps, or auto for what there is.")] = "cpu",
+    logger: Annotated[
+        str | None,
+        typer.Option(help="Also log epochs and memories: tensorboard, csv or wandb, under the run's folder."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Train; a killed run resumes where it stopped, and a finished one is not run again.
@@ -99,6 +103,10 @@ def run(
         from mooring.suite.report import tables_text
         from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve, run_many
 
+        if logger is not None:
+            from mooring.suite.memory_logger import check_logger
+
+            check_logger(logger)
         import_from_here(task, models)
         experiment = get_experiment(task)
         preset = experiment.usual_preset() if preset is None else preset
@@ -106,7 +114,7 @@ def run(
         chosen = zoo.names() if models == "all" else named or experiment.models
         overrides = parse_overrides(change or [], f"{experiment.name} {preset!r}")
         requests = [
-            RunRequest(task, model, seed, preset, overrides, out, devices, accelerator)
+            RunRequest(task, model, seed, preset, overrides, out, devices, accelerator, logger)
             for seed in parse_seeds(seeds)
             for model in chosen
         ]
