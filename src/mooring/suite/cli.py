@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mooring import __version__
-from mooring.suite import cli_modules
+from mooring.suite import cli_modules, listing
 from mooring.suite.terminal import (
     RUNS,
     DataDir,
@@ -55,29 +55,28 @@ def common(
 @app.command("list")
 def list_() -> None:
     """Tasks with their presets, and every global module with its paper."""
-    from mooring import zoo
-    from mooring.suite.train import list_experiments
-
-    tasks = tuple(
-        (name, cls.usual_preset(), ", ".join(cls.presets), ", ".join(cls.models))
-        for name, cls in list_experiments().items()
-    )
-    modules = tuple((name, zoo.entry(name).title, zoo.entry(name).paper) for name in zoo.names())
-    for table in (
-        Table(
-            "tasks", "tasks: mooring run TASK", words("task", "default preset", "presets", "models by default"), tasks
-        ),
-        Table("zoo", "global modules: --models NAME,...", words("name", "what it is", "paper"), modules),
-    ):
+    for table in listing.tables():
         console.print(FittedTable(table))
 
 
 @app.command()
 def run(
-    task: Annotated[str, typer.Argument(help="A task of `mooring list`, or package.module:ClassName.")],
-    preset: Annotated[str | None, typer.Option(help="Named configuration; by default the task's own.")] = None,
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="A task of `mooring list`, or package.module:ClassName.", autocompletion=listing.complete_task
+        ),
+    ],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Named configuration; by default the task's own.", autocompletion=listing.complete_preset),
+    ] = None,
     models: Annotated[
-        str, typer.Option(help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.")
+        str,
+        typer.Option(
+            help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.",
+            autocompletion=listing.complete_models,
+        ),
     ] = "",
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, changes the preset.")] = None,
