@@ -1,7 +1,8 @@
 """From molecules to a trained model: ``python examples/molecules.py FILE``.
 
 FILE is ``solubility.csv`` with a SMILES string and a number per line (needs rdkit), or a set of ``mooring data`` such
-as ``data/ogbg_molesol.npz``. Of a CSV the last fifth is held out; a data set has a split of its own.
+as ``data/ogbg_molesol.npz``. Of a CSV the last fifth is held out; a data set has a split of its own. A CSV with a
+header line and named columns is for the command ``mooring train``.
 """
 
 import csv

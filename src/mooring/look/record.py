@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from mooring.nn import SlotConv, SlotMemory
-from mooring.zoo.budget import WithNodeMLP
+from mooring.nn import SlotMemory
 
-# They hand return_state on to the memory inside them.
-WRAPPERS = (SlotConv, WithNodeMLP)
+# They hand return_state on to the memory inside them. By name: a model without them does not need their modules.
+WRAPPERS = {("mooring.nn.slot_conv", "SlotConv"), ("mooring.zoo.budget", "WithNodeMLP")}
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,17 @@ def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:
     found = {
         name: module
         for name, module in model.named_modules()
-        if "return_state" in inspect.signature(module.forward).parameters and not isinstance(module, WRAPPERS)
+        if "return_state" in inspect.signature(module.forward).parameters and not _wraps(module)
     }
     return [
         (name, module)
         for name, module in found.items()
         if not any(other.startswith(f"{name}." if name else "") for other in found if other != name)
     ]
+
+
+def _wraps(module: nn.Module) -> bool:
+    return any((kind.__module__, kind.__name__) in WRAPPERS for kind in type(module).__mro__)
 
 
 def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from mooring.models.encoders import AtomEncoder, BondEncoder
+from mooring.models.encoders import AtomEncoder, BondEncoder, CategoryEncoder
 from mooring.named import suggest
 from mooring.nn import SlotVirtualNode
 
@@ -19,8 +19,9 @@ def plain_arguments(**config: Any) -> dict[str, Any]:
     """Return the arguments of :class:`~mooring.models.GNN` for a configuration that JSON can hold.
 
     Args:
-        config: arguments of the network, where ``encoder`` and ``edge_encoder`` may be ``"atoms"`` and ``"bonds"``, and
-            ``memory`` is a dictionary of the arguments of :class:`~mooring.nn.SlotVirtualNode`, e.g. ``{"slots": 8}``.
+        config: arguments of the network, where ``encoder`` and ``edge_encoder`` may be ``"atoms"`` and ``"bonds"``, or
+            a list of the sizes of categories (:class:`~mooring.models.CategoryEncoder`), and ``memory`` is a dictionary
+            of the arguments of :class:`~mooring.nn.SlotVirtualNode`, e.g. ``{"slots": 8}``.
 
     >>> from mooring.models import GNN
     >>> GNN(**plain_arguments(encoder="atoms", channels=16, out_channels=1, memory={"slots": 4})).memory["0"]
@@ -44,6 +45,8 @@ def plain_arguments(**config: Any) -> dict[str, Any]:
                 meant = suggest(kind, NAMED, f"the names are {', '.join(NAMED)}.")
                 raise ValueError(f"GNN: {name} is {kind!r} but a width or a name was expected; {meant}")
             arguments[name] = NAMED[kind](config["channels"])
+        elif isinstance(kind, list):
+            arguments[name] = CategoryEncoder(kind, config["channels"])
     memory = config.get("memory")
     if memory is not None:
         if not isinstance(memory, Mapping):

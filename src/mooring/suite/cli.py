@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mooring import __version__
-from mooring.suite import cli_modules, listing
+from mooring.suite import cli_modules, cli_molecules, listing
 from mooring.suite.terminal import (
     RUNS,
     DataDir,
@@ -249,6 +249,8 @@ def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]
 
 for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):
     app.command()(command)
+app.command()(cli_molecules.train)
+app.command()(cli_molecules.predict)
 app.command("look")(cli_modules.look_)
 
 
