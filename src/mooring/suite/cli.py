@@ -82,7 +82,7 @@ def run(
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, changes the preset.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the records.")] = RUNS,
     workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="local, ray for a cluster, or submitit for SLURM.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
     accelerator: Annotated[str, typer.Option(help="Train on cpu, cuda, mps, or auto for what there is.")] = "cpu",
     logger: Annotated[
