@@ -1,7 +1,8 @@
 """Training of a model on molecules: ``python examples/molecules.py FILE``.
 
 FILE is ``solubility.csv`` with a SMILES string and a number per line (needs rdkit), or a set of ``mooring data`` such
-as ``data/ogbg_molesol.npz``. The last fifth of a CSV is held out; a data set has an official split.
+as ``data/ogbg_molesol.npz``. The last fifth of a CSV is held out; a data set has an official split. A CSV with a header
+line and named columns is for the command ``mooring train``.
 """
 
 import csv

@@ -131,9 +131,9 @@ def test_a_module_that_starts_as_the_identity_is_measured_behind_it(integrate: s
         (
             "anchord",
             {},
-            r"audit: module is 'anchord' but a module .*zoo.build\('anchored', MemorySpec\(channels=16\)\)",
+            r"audit: module is 'anchord' but a module .*zoo.build\('anchored', 16\)",
         ),
-        (None, {"channels": 8}, r"audit: module is None but a module .*MemorySpec\(channels=8\)"),
+        (None, {"channels": 8}, r"audit: module is None but a module .*zoo.build\('anchored', 8\)"),
     ],
 )
 def test_what_is_audited_is_checked(module: Any, options: dict[str, Any], words: str) -> None:

@@ -67,3 +67,13 @@ def test_lightning_module(shown: Callable[[str], list[list[float]]]) -> None:
     pytest.importorskip("lightning", reason="lightning is of the suite: pip install 'mooring[suite]'")
     ((accuracy,),) = shown("lightning_module")
     assert accuracy > 0.85
+
+
+@pytest.mark.filterwarnings("ignore")  # of chemprop, RDKit and GraphGym
+@pytest.mark.parametrize(
+    ("name", "package", "ratio"), [("chemprop_slots", "chemprop", 0.5), ("graphgym_slots", "yacs", 0.6)]
+)
+def test_other_libraries(name: str, package: str, ratio: float, shown: Callable[[str], list[list[float]]]) -> None:
+    pytest.importorskip(package, reason=f"pip install 'mooring[{name.removesuffix('_slots')}]'")
+    without, slots = shown(name)
+    assert slots[-1] < ratio * without[-1]

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 import torch
 from drawable import CHANNELS, Net, copies, ring
+from torch_geometric.data import HeteroData
 
 from browser import Visit
 from mooring.audit import Card, Finding
-from mooring.look import look
-from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.look import look, measure
+from mooring.nn import HeteroSlotVirtualNode, SlotVirtualNode, VirtualNode
 
 EVIL = '</script><img src=x onerror="window.broken=1">'
 UNAUDITED = [("one", 1400, "light"), ("one", 1400, "dark"), ("two", 360, "light"), ("two", 360, "dark")]
+UNAUDITED += [(name, 800, scheme) for name in ("one", "two") for scheme in ("light", "dark")]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +32,26 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "large": look(net, ring(2500), max_nodes=2000),
         "evil": look(SlotVirtualNode(CHANNELS, 4), ring(5, **{EVIL: torch.arange(5)}), title=EVIL),
         "plain": look(VirtualNode(CHANNELS), ring(5)),
+        "alike": look(alike(), ring(9)),
+        "sharp": look(SlotVirtualNode(CHANNELS, 4, 1, temperature=1e-4), ring(9, height=torch.arange(9).float())),
+        "types": look(HeteroSlotVirtualNode({"author": 8, "paper": 8}, 4), papers()),
     }
     return {name: page.save(folder / f"{name}.html") for name, page in found.items()}
+
+
+def alike() -> SlotVirtualNode:
+    """A memory whose slots are all written and read alike."""
+    memory = SlotVirtualNode(CHANNELS, 8, 2)
+    for weight in (memory.write.lin_key.weight, memory.read.lin_query.weight):
+        torch.nn.init.zeros_(weight)
+    return memory
+
+
+def papers() -> HeteroData:
+    data = HeteroData()
+    data["author"].x, data["paper"].x = torch.randn(3, 8), torch.randn(4, 8)
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    return data
 
 
 def centre(visit: Visit, selector: str) -> tuple[float, float]:
@@ -40,7 +60,7 @@ def centre(visit: Visit, selector: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 360])
+@pytest.mark.parametrize("width", [1400, 800, 360])
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_it_is_whole_at_every_width_in_light_and_dark(
     browser: Any, artefacts: Path, pages: dict[str, Path], name: str, width: int, scheme: str
@@ -185,3 +205,107 @@ def test_a_page_is_drawn_within_a_second_and_2000_nodes_stay_smooth(browser: Any
                }"""
         )
         assert moves[len(moves) // 2] < 50, f"milliseconds per move: {moves}"
+
+
+def test_the_verdict_has_the_numbers_of_the_measurement(browser: Any, pages: dict[str, Path]) -> None:
+    memory, graph = alike().eval(), ring(9)
+    numbers = measure(memory(graph.x, return_state=True)[1])
+    with Visit(browser, pages["alike"]) as visit:
+        said = visit.page.locator("#verdict").inner_text()
+    assert f"Reads use {numbers['slots_read']:.1f} of 8 slots: nearly one virtual node" in said
+    assert f"writes spread over {numbers['slots_written']:.1f} of 8 slots: slots hold nearly the same" in said
+    with Visit(browser, pages["sharp"]) as visit:
+        assert "of 4 slots: every node reads one slot" in visit.page.locator("#verdict").inner_text()
+    with Visit(browser, pages["two"]) as visit:
+        assert "graph 1: masses ×3.00, content unchanged." in visit.page.locator("#verdict").inner_text()
+    with Visit(browser, pages["plain"]) as visit:
+        assert visit.page.locator("#verdict").inner_text() == "One slot: a virtual node with a single state."
+
+
+def test_a_colour_is_as_strong_as_a_node_is_sure(browser: Any, pages: dict[str, Path]) -> None:
+    """Grey where all slots are alike, however bright the slot that happens to be first."""
+    grey, strong = [], []
+    for name, found in (("alike", grey), ("sharp", strong)):
+        with Visit(browser, pages[name]) as visit:
+            visit.page.select_option("#mode", "read")
+            fills = visit.page.locator(".node").evaluate_all("(all) => all.map((one) => one.getAttribute('fill'))")
+            found += [int(fill.split("%, var(--blank)")[0].rpartition(" ")[2]) for fill in fills]
+    assert max(grey) <= 2
+    assert min(strong) >= 90
+
+
+def test_bars_have_one_scale_and_a_mark_at_an_equal_share(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["alike"]) as visit:
+        visit.page.mouse.move(*centre(visit, "#p0n1"))
+        reads = visit.page.locator("#details > div").nth(2)
+        assert "the mark is an equal share, 12.5 %" in reads.inner_text()
+        bar, tick = (reads.locator(part).first.bounding_box() for part in ("meter", ".tick"))
+        assert tick["x"] - bar["x"] == pytest.approx(bar["width"] / 8, abs=1)
+        meters = visit.page.locator("meter")
+        assert set(meters.evaluate_all("(all) => all.map((one) => one.max)")) == {1}
+        widths = visit.page.locator(".link.read").evaluate_all(
+            "(all) => all.map((one) => one.getAttribute('stroke-width'))"
+        )
+        assert max(map(float, widths)) < 1.6, "equal shares are thin lines"
+
+
+def test_nodes_are_coloured_by_their_values_and_shaped_by_their_type(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["one"]) as visit:
+        visit.page.select_option("#mode", "fact:role")
+        fills = visit.page.locator(".node").evaluate_all("(all) => all.map((one) => one.getAttribute('fill'))")
+        assert len(set(fills)) == 3
+        assert fills[0] == fills[3] != fills[1]
+        assert visit.page.locator("#key").inner_text().split() == ["role:", "0", "1", "2"]
+        visit.page.mouse.move(*centre(visit, "#p0s3"))
+        assert visit.page.locator(".link.write").count() > 0
+    with Visit(browser, pages["sharp"]) as visit:
+        visit.page.select_option("#mode", "fact:height")
+        assert len(visit.page.locator("#key .swatch").all()) == 9
+    with Visit(browser, pages["types"]) as visit:
+        shapes = visit.page.locator(".node").evaluate_all(
+            "(all) => all.map((one) => one.getAttribute('d').includes('a'))"
+        )
+        assert shapes == [True] * 3 + [False] * 4
+        assert "their type" in visit.page.locator("#mode").inner_text()
+
+
+def test_zoom_keeps_what_is_pointed_at_and_the_whole_graph_comes_back(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["one"]) as visit:
+        page, before = visit.page, centre(visit, "#p0n17")
+        page.mouse.dblclick(*before)
+        assert centre(visit, "#p0n17") == pytest.approx(before, abs=1)
+        spread = [centre(visit, "#p0n40")[axis] - before[axis] for axis in (0, 1)]
+        page.mouse.move(before[0] + 30, before[1] + 30)
+        page.mouse.down()
+        page.mouse.move(before[0] + 70, before[1] + 50, steps=4)
+        page.mouse.up()
+        dragged = centre(visit, "#p0n17")
+        assert dragged == pytest.approx((before[0] + 40, before[1] + 20), abs=2)
+        assert [centre(visit, "#p0n40")[axis] - dragged[axis] for axis in (0, 1)] == pytest.approx(spread, abs=1)
+        page.click("[aria-label='Whole graph, graph 0']")
+        page.mouse.move(0, 0)
+        assert centre(visit, "#p0n17") == pytest.approx(before, abs=1)
+        page.locator("[data-kind=node]").press("+")
+        assert page.locator("figure.zoomed").count() == 1
+        assert visit.complaints == []
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG"])
+def test_the_drawing_is_saved_as_it_is_seen(browser: Any, pages: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    with Visit(browser, pages["sharp"]) as visit:
+        with visit.page.expect_download() as waited:
+            visit.page.click(f"[aria-label='Save as {kind}, graph 0']")
+        path = tmp_path / waited.value.suggested_filename
+        waited.value.save_as(path)
+        assert visit.complaints == []
+    content = path.read_bytes()
+    if kind == "PNG":
+        assert path.name == "graph 0.png"
+        assert content.startswith(b"\x89PNG")
+        assert len(content) > 5000
+    else:
+        text = content.decode()
+        # Colours stand in the file itself, and nothing refers to the page's style.
+        assert "var(" not in text
+        assert text.count("<path") > 9
+        assert "class=" not in text

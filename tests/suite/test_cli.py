@@ -122,7 +122,7 @@ TYPOS: list[tuple[tuple[str, ...], int, str]] = [
     ((*RUN, "--workers", "0"), 2, "workers=0, expected 1 or more"),
     ((*RUN, "--workers", "-3"), 2, "workers=-3, expected 1 or more"),
     ((*RUN, "--workers", "two"), 2, "--workers"),
-    ((*RUN, "--engine", "slurm"), 2, "unknown engine 'slurm'; the engines are local, ray."),
+    ((*RUN, "--engine", "slurm"), 2, "unknown engine 'slurm'; the engines are local, ray, submitit."),
     ((*RUN, "--engine", "lokal"), 2, "did you mean 'local'?"),
     ((*RUN, "--devices", "0"), 2, "devices=0, expected 1 or more"),
     ((*RUN, "--set", "clip_norm=-1"), 2, "two-radius 'tiny': clip_norm=-1.0, expected a number above 0."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -222,3 +223,22 @@ def test_a_batch_that_is_no_pyg_data_asks_for_data(record: Path, monkeypatch: py
     monkeypatch.setattr("mooring.suite.two_radius.experiment.TwoRadiusExperiment.train_batch", lambda *_: {"x": 1})
     with pytest.raises(ValueError, match=r"a training batch of two-radius is not PyG data .*dict.* --data"):
         page_of(str(record))
+
+
+def test_a_folder_of_runs_lists_a_command_for_each(record: Path, tmp_path: Path) -> None:
+    runs = record.parents[2]
+    found = CliRunner().invoke(cli.app, ["look", str(runs)])
+    assert found.stdout.splitlines() == [f"mooring look {record}"]
+    again = CliRunner().invoke(cli.app, [*found.stdout.split()[1:], "--out", str(tmp_path / "page.html")])
+    assert again.exit_code == 0
+    assert (tmp_path / "page.html").is_file()
+    (tmp_path / "runs").mkdir()
+    empty = CliRunner().invoke(cli.app, ["look", str(tmp_path / "runs")])
+    assert "has no run with weights to look at. Train one with `mooring run TASK" in str(empty.exception)
+
+
+def test_the_folder_of_data_reaches_a_run(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORING_DATA", "elsewhere")
+    options = ["--data-dir", str(tmp_path), "--out", str(tmp_path / "page.html")]
+    assert CliRunner().invoke(cli.app, ["look", str(record), *options]).exit_code == 0
+    assert os.environ["MOORING_DATA"] == str(tmp_path)

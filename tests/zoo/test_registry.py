@@ -98,13 +98,31 @@ def test_a_near_miss_is_suggested() -> None:
     [
         (None, zoo.MemorySpec(channels=8), "zoo: name is None, expected the name of a module"),
         (3, zoo.MemorySpec(channels=8), "zoo: name is 3, expected the name of a module"),
-        ("anchored", None, "zoo: spec is None but a MemorySpec was expected"),
-        ("vn", 8, r"zoo: spec is 8 but a MemorySpec was expected. Pass MemorySpec\(channels=8\)"),
+        ("anchored", None, "zoo: channels is None but a width or a MemorySpec was expected"),
+        ("vn", "8", r"zoo: channels is '8' but a width or a MemorySpec was expected. Pass zoo.build\('vn', 64\)"),
     ],
 )
 def test_what_nothing_is_built_from(name: Any, spec: Any, words: str) -> None:
     with pytest.raises(TypeError, match=f"^{words}"):
         zoo.build(name, spec)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_width_and_options_build_what_a_spec_builds(name: str) -> None:
+    spec = zoo.MemorySpec(channels=16, slots=4, temperature=0.5)
+    assert repr(zoo.build(name, 16, slots=4, temperature=0.5)) == repr(zoo.build(name, spec))
+
+
+@pytest.mark.parametrize(
+    ("channels", "options", "words"),
+    [
+        (16, {"slot": 4}, "zoo: moored has no option 'slot'; did you mean 'slots'"),
+        (zoo.MemorySpec(channels=16), {"slots": 4}, "zoo: got a MemorySpec and slots beside it"),
+    ],
+)
+def test_options_that_do_not_go_there_are_named(channels: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        zoo.build("moored", channels, **options)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

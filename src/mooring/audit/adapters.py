@@ -242,7 +242,7 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
         similar = did_you_mean(module, zoo.names()) if isinstance(module, str) else None
         raise TypeError(
             f"audit: module is {described(module)} but a module or a function was expected. Build it first, e.g. "
-            f"mooring.zoo.build({similar or 'anchored'!r}, MemorySpec(channels={channels}))."
+            f"mooring.zoo.build({similar or 'anchored'!r}, {channels})."
         )
     module = getattr(module, "_orig_mod", module)  # unwrap torch.compile; a copy would be recompiled
     kind = kind or detect_kind(module)

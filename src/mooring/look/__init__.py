@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.look.explore import NoMemory, look
 from mooring.look.page import Page
 from mooring.look.record import Call, record
+from mooring.named import late
 
-__all__ = ["Call", "NoMemory", "Page", "look", "record"]
+if TYPE_CHECKING:
+    from mooring.look.measures import measure, measure_model
+
+__all__ = ["Call", "NoMemory", "Page", "look", "measure", "measure_model", "record"]
+
+# A page is drawn without them.
+__getattr__ = late(__name__, dict.fromkeys(("measure", "measure_model"), "measures"))
 
 
 class _Callable(ModuleType):

@@ -30,7 +30,8 @@ class Page:
     @property
     def html(self) -> str:
         """The page. Its policy allows this script and this style by their hashes, and no request at all."""
-        script = f'"use strict";\n(() => {{\n{_asset("values.js")}{_asset("page.js")}}})();'
+        parts = "".join(_asset(f"{name}.js") for name in ("values", "reading", "panel", "page"))
+        script = f'"use strict";\n(() => {{\n{parts}}})();'
         style = _asset("page.css")
         return Template(_asset("page.html")).substitute(
             policy=policy([digest(script)], [digest(style)]),
@@ -53,9 +54,10 @@ class Page:
         return path
 
     def _repr_html_(self) -> str:
-        """For a notebook: the page in a frame of its own, which may run its script and nothing else."""
+        """For a notebook: the page in a frame of its own, which may run its script, save pictures and nothing else."""
         return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
+            f'<iframe srcdoc="{html.escape(self.html)}" title="{html.escape(self.title)}" '
+            'sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {HEIGHT}px; border: 0" loading="lazy"></iframe>'
         )
 

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from mooring.nn import SlotConv, SlotMemory
-from mooring.zoo.budget import WithNodeMLP
+from mooring.nn import SlotMemory
 
-# They hand return_state on to the memory inside them.
-WRAPPERS = (SlotConv, WithNodeMLP)
+# They hand return_state on to the memory inside them. By name: a model without them does not need their modules.
+WRAPPERS = {("mooring.nn.slot_conv", "SlotConv"), ("mooring.zoo.budget", "WithNodeMLP")}
 
 
 @dataclass(frozen=True)
@@ -50,17 +49,23 @@ def record(model: nn.Module, run: Callable[[], Any]) -> list[Call]:
     >>> record(memory, lambda: memory(torch.randn(5, 8)))[0].memory
     SlotMemory(1 graphs, 3 slots, 8 channels)
     """
+    with watched(model) as calls, _evaluation(model), torch.no_grad():
+        run()
+    return calls
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[list[Call]]:
+    """Collect the passes through every memory in ``model`` while the context is open, in the model's own mode."""
     calls: list[Call] = []
     handles = []
     for name, module in memories(model):
         handles += _watch(module, name or "memory", calls)
     try:
-        with _evaluation(model), torch.no_grad():
-            run()
+        yield calls
     finally:
         for handle in handles:
             handle.remove()
-    return calls
 
 
 def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -68,13 +73,17 @@ def memories(model: nn.Module) -> list[tuple[str, nn.Module]]:
     found = {
         name: module
         for name, module in model.named_modules()
-        if "return_state" in inspect.signature(module.forward).parameters and not isinstance(module, WRAPPERS)
+        if "return_state" in inspect.signature(module.forward).parameters and not _wraps(module)
     }
     return [
         (name, module)
         for name, module in found.items()
         if not any(other.startswith(f"{name}." if name else "") for other in found if other != name)
     ]
+
+
+def _wraps(module: nn.Module) -> bool:
+    return any((kind.__module__, kind.__name__) in WRAPPERS for kind in type(module).__mro__)
 
 
 def _watch(module: nn.Module, name: str, calls: list[Call]) -> list[Any]:

@@ -1,4 +1,4 @@
-// What was recorded, as numbers and as words. Joined with page.js into one strict script.
+// What was recorded, as numbers and as words. Joined with reading.js, panel.js and page.js into one strict script.
 const look = JSON.parse(document.getElementById("data").textContent);
 const by = (id) => document.getElementById(id);
 const state = { call: 0, head: -1, mode: "write", shown: look.graphs.length > 1 ? [0, 1] : [0], active: null, kept: false };
@@ -71,6 +71,16 @@ const massText = (graph, slot) => (call().anchored ? `×${short(mass(graph, slot
 function hue(slot) {
   const wheel = (slot * 137.508 + 205) % 300;
   return wheel < 250 ? wheel : wheel + 60;  // the anchor's purple is left out
+}
+// A slot's colour as far as a node is sure of it, and grey for the rest.
+const mixed = (slot, sure) => `color-mix(in oklab, ${colour(slot)} ${(100 * sure).toFixed(0)}%, var(--blank))`;
+// A circle; other types of nodes are squares, diamonds and triangles.
+function outline(kind, x, y, r) {
+  const at = (dx, dy) => `${(x + r * dx).toFixed(1)} ${(y + r * dy).toFixed(1)}`;
+  if (kind % 4 === 1) return `M${at(-0.9, -0.9)}L${at(0.9, -0.9)}L${at(0.9, 0.9)}L${at(-0.9, 0.9)}Z`;
+  if (kind % 4 === 2) return `M${at(0, -1.25)}L${at(1.25, 0)}L${at(0, 1.25)}L${at(-1.25, 0)}Z`;
+  if (kind % 4 === 3) return `M${at(0, -1.2)}L${at(1.1, 0.85)}L${at(-1.1, 0.85)}Z`;
+  return `M${at(-1, 0)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`;
 }
 const colour = (slot) => `hsl(${hue(slot).toFixed(0)} 62% var(--light))`;
 const nodeName = (graph, node) => {

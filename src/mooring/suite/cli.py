@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mooring import __version__
-from mooring.suite import cli_modules
+from mooring.suite import cli_modules, cli_molecules, listing
 from mooring.suite.terminal import (
     RUNS,
     DataDir,
@@ -55,37 +55,40 @@ def common(
 @app.command("list")
 def list_() -> None:
     """List the tasks with their presets, and every global module with its paper."""
-    from mooring import zoo
-    from mooring.suite.train import list_experiments
-
-    tasks = tuple(
-        (name, cls.usual_preset(), ", ".join(cls.presets), ", ".join(cls.models))
-        for name, cls in list_experiments().items()
-    )
-    modules = tuple((name, zoo.entry(name).title, zoo.entry(name).paper) for name in zoo.names())
-    for table in (
-        Table(
-            "tasks", "tasks: mooring run TASK", words("task", "default preset", "presets", "models by default"), tasks
-        ),
-        Table("zoo", "global modules: --models NAME,...", words("name", "what it is", "paper"), modules),
-    ):
+    for table in listing.tables():
         console.print(FittedTable(table))
 
 
 @app.command()
 def run(
-    task: Annotated[str, typer.Argument(help="A task of `mooring list`, or package.module:ClassName.")],
-    preset: Annotated[str | None, typer.Option(help="Named configuration; by default the task's own.")] = None,
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="A task of `mooring list`, or package.module:ClassName.", autocompletion=listing.complete_task
+        ),
+    ],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Named configuration; by default the task's own.", autocompletion=listing.complete_preset),
+    ] = None,
     models: Annotated[
-        str, typer.Option(help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.")
+        str,
+        typer.Option(
+            help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.",
+            autocompletion=listing.complete_models,
+        ),
     ] = "",
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, changes the preset.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the records.")] = RUNS,
     workers: Annotated[int | None, typer.Option(help="Runs at a time; by default the number of cores.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    engine: Annotated[str, typer.Option(help="local, ray for a cluster, or submitit for SLURM.")] = "local",
     devices: Annotated[int, typer.Option(help="Processes that train one run together.")] = 1,
     accelerator: Annotated[str, typer.Option(help="Train on cpu, cuda, mps, or auto for what there is.")] = "cpu",
+    logger: Annotated[
+        str | None,
+        typer.Option(help="Also log epochs and memories: tensorboard, csv or wandb, under the run's folder."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Train; a killed run resumes where it stopped, and a finished one is not run again.
@@ -99,6 +102,10 @@ def run(
         from mooring.suite.chapters import tables_text
         from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve, run_many
 
+        if logger is not None:
+            from mooring.suite.memory_logger import check_logger
+
+            check_logger(logger)
         import_from_here(task, models)
         experiment = get_experiment(task)
         preset = experiment.usual_preset() if preset is None else preset
@@ -106,7 +113,7 @@ def run(
         chosen = zoo.names() if models == "all" else named or experiment.models
         overrides = parse_overrides(change or [], f"{experiment.name} {preset!r}")
         requests = [
-            RunRequest(task, model, seed, preset, overrides, out, devices, accelerator)
+            RunRequest(task, model, seed, preset, overrides, out, devices, accelerator, logger)
             for seed in parse_seeds(seeds)
             for model in chosen
         ]
@@ -243,6 +250,8 @@ def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]
 
 for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):
     app.command()(command)
+app.command()(cli_molecules.train)
+app.command()(cli_molecules.predict)
 app.command("look")(cli_modules.look_)
 
 

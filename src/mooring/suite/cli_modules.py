@@ -177,7 +177,11 @@ def bench(
 
 def look_(
     target: Annotated[
-        str, typer.Argument(help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME.")
+        str,
+        typer.Argument(
+            help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME. For a folder of runs, "
+            "e.g. runs, it lists the command for each."
+        ),
     ],
     data: Annotated[
         str | None, typer.Option(help="A file of PyG data, or package.module:Name; a run has its own by default.")
@@ -190,6 +194,7 @@ def look_(
     arg: Arguments = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also show what the audit says of the memory.")] = False,
     task: Annotated[str | None, typer.Option(help="package.module:ClassName of a run's own experiment.")] = None,
+    data_dir: DataDir = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("look.html"),
 ) -> None:
@@ -197,10 +202,17 @@ def look_(
 
     package.module:Name is imported, from the current folder too: that runs the module's code.
     """
+    from mooring.suite.look_index import commands_for, is_run
+
+    if Path(target).is_dir() and not is_run(Path(target)):
+        for command in commands_for(Path(target)):
+            console.print(command, highlight=False, markup=False, soft_wrap=True)
+        return
     from mooring.audit import parse_arguments
     from mooring.suite.look import page_of
 
     require_file(out)
+    use_data(data_dir)
     import_from_here(target, data or "", task or "", *(arg or []), trust=trust)
     chosen = parse_numbers(graphs, "look: --graphs")
     page = page_of(

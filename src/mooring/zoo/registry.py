@@ -21,7 +21,6 @@ from torch import nn
 
 from mooring.named import import_object, suggest
 from mooring.nn import MemorySpec
-from mooring.nn.spec import check_spec
 from mooring.ops.checks import described
 
 Builder = Callable[[MemorySpec], nn.Module | None]
@@ -174,12 +173,33 @@ def required(parameter: inspect.Parameter) -> bool:
     )
 
 
-def build(name: str, spec: MemorySpec) -> nn.Module | None:
+def build(name: str, channels: int | MemorySpec, **options: Any) -> nn.Module | None:
     """Build the module called ``name``; None for ``"none"``, which builds no module.
 
-    >>> build("anchored", MemorySpec(channels=16, slots=4))
-    SlotVirtualNode(16, slots=4, heads=4, anchored=True)
+    Args:
+        name: one of :func:`names`, or ``package.module:Name``.
+        channels: width of the node features; or a :class:`MemorySpec`, which has all options already.
+        options: fields of :class:`MemorySpec`. A module ignores those that it has no place for.
+
+    >>> build("anchored", 16, slots=4)
+    SlotVirtualNode(16, slots=4, heads=4, anchored=True, routing='free')
     """
     module_entry = entry(name)
-    check_spec("zoo", spec)
-    return module_entry.build(spec)
+    if isinstance(channels, MemorySpec):
+        if options:
+            raise TypeError(
+                f"zoo: got a MemorySpec and {', '.join(options)} beside it. Put them into the spec, e.g. with "
+                "dataclasses.replace, or pass the width in its place."
+            )
+        return module_entry.build(channels)
+    if type(channels) is not int:
+        raise TypeError(
+            f"zoo: channels is {described(channels)} but a width or a MemorySpec was expected. Pass "
+            f"zoo.build({name!r}, 64)."
+        )
+    known = [field.name for field in fields(MemorySpec) if field.name != "channels"]
+    there = f"the options are {', '.join(known)}."
+    for option in options:
+        if option not in known:
+            raise TypeError(f"zoo: {name} has no option {option!r}; {suggest(option, known, there)}")
+    return module_entry.build(MemorySpec(channels=channels, **options))

@@ -233,7 +233,7 @@ def test_link_sets_without_the_solver_are_refused(
 
 
 def test_unknown_engine(toy: Maker) -> None:
-    with pytest.raises(ValueError, match="unknown engine 'slurm'; the engines are local, ray"):
+    with pytest.raises(ValueError, match="unknown engine 'slurm'; the engines are local, ray, submitit"):
         run_many([toy()], engine="slurm")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown engine 'locale'; did you mean 'local'"):
         run_many([toy()], engine="locale")  # type: ignore[arg-type]

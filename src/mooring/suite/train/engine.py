@@ -17,7 +17,7 @@ from mooring.suite.train.run import LOCK_SECONDS, Run, RunRequest, resolve
 from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
 
 POLL_SECONDS = 0.2
-ENGINES = ("local", "ray")
+ENGINES = ("local", "ray", "submitit")
 
 
 class RunsFailed(RuntimeError):
@@ -61,7 +61,7 @@ class Engine(Protocol):
 
 
 def run_many(
-    requests: Sequence[RunRequest], workers: int | None = None, engine: Literal["local", "ray"] = "local"
+    requests: Sequence[RunRequest], workers: int | None = None, engine: Literal["local", "ray", "submitit"] = "local"
 ) -> list[RunRecord]:
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
@@ -72,7 +72,8 @@ def run_many(
     Args:
         requests: what to run.
         workers: processes at a time, 1 or more; by default as many as there are cores (in the whole cluster, with Ray).
-        engine: ``local`` for processes on this machine, ``ray`` for a Ray cluster (or a local one, if none is running).
+        engine: ``local`` for processes on this machine, ``ray`` for a Ray cluster (or a local one, if none is running),
+            ``submitit`` for jobs of SLURM.
 
     Raises:
         RunsFailed: At the end, when some runs failed.
@@ -207,10 +208,14 @@ def _engine(name: str, runs: Sequence[Run]) -> Engine:
         from mooring.suite.train.engine_local import LocalEngine
 
         engine = LocalEngine()
-    else:
+    elif name == "ray":
         from mooring.suite.train.engine_ray import RayEngine
 
         engine = RayEngine()
+    else:
+        from mooring.suite.train.engine_submitit import SubmititEngine
+
+        engine = SubmititEngine()
     engine.require(runs)
     return engine
 

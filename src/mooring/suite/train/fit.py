@@ -34,6 +34,7 @@ def fit(
     monitor: Monitor,
     devices: int = 1,
     accelerator: str = "cpu",
+    logger: str | None = None,
 ) -> None:
     """Train `net` from `state` onwards; the result is the newest checkpoint of `store`, whose `done` is then set.
 
@@ -41,6 +42,13 @@ def fit(
     the training steps use a GPU; the network is evaluated on the CPU, where the batches are made.
     """
     module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
+    writer: Any = False
+    callbacks: list[lightning.Callback] = [EpochEnd(experiment, state, store, monitor)]
+    if logger is not None:
+        from mooring.suite.memory_logger import follow
+
+        writer, memories = follow(logger, experiment, store.folder, state.epochs_done)
+        callbacks.append(memories)
     with _quiet():
         trainer = lightning.Trainer(
             accelerator=accelerator,
@@ -48,9 +56,9 @@ def fit(
             strategy=strategy(devices, accelerator),
             plugins=[OneMachine()],
             max_epochs=experiment.config.epochs - state.epochs_done,
-            callbacks=[EpochEnd(experiment, state, store, monitor)],
+            callbacks=callbacks,
             default_root_dir=store.folder,
-            logger=False,
+            logger=writer,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -195,11 +203,13 @@ class EpochEnd(lightning.Callback):
         assert isinstance(pl_module, TrainingModule)
         means = pl_module.epoch_means()
         if trainer.is_global_zero:
-            self._close_epoch(pl_module, means)
+            row = self._close_epoch(pl_module, means)
+            for logger in trainer.loggers:
+                logger.log_metrics(row, step=self.state.epochs_done * self.experiment.config.steps_per_epoch - 1)
         done = trainer.strategy.reduce_boolean_decision(self.state.done, all=False)
         trainer.should_stop = trainer.should_stop or done
 
-    def _close_epoch(self, module: TrainingModule, means: dict[str, float]) -> None:
+    def _close_epoch(self, module: TrainingModule, means: dict[str, float]) -> dict[str, float]:
         state, config, epoch = self.state, self.experiment.config, module.epoch
         with on_cpu(module.net), evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
             metrics = self.experiment.evaluate(module.net, epoch)
@@ -225,6 +235,7 @@ class EpochEnd(lightning.Callback):
             self.saved = time.monotonic()
         left = (config.epochs - state.epochs_done) * elapsed / (state.epochs_done - self.epochs_before)
         self.monitor.epoch(Progress(state.epochs_done, config.epochs, row, 0.0 if state.done else left))
+        return row
 
 
 def improves(experiment: Experiment, row: dict[str, float], best: dict[str, float] | None) -> bool:

@@ -43,6 +43,8 @@ class RunRequest:
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
             averaged, so k devices mean a batch k times as large, and a different run.
         accelerator: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best one of this machine.
+        logger: ``tensorboard``, ``csv`` or ``wandb``, to also follow the run and its memories there; the record does
+            not depend on it.
     """
 
     task: str
@@ -53,6 +55,7 @@ class RunRequest:
     out: Path = Path("runs")
     devices: int = 1
     accelerator: str = "cpu"
+    logger: str | None = None
 
     def to_json(self) -> str:
         """Return the request as one line of text, for another process."""
@@ -195,7 +198,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
 
             if note := idle_note(experiment, request.preset, request.overrides):
                 monitor.note(note)
-        fit(experiment, net, state, store, monitor, request.devices, request.accelerator)
+        fit(experiment, net, state, store, monitor, request.devices, request.accelerator, request.logger)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
     assert state.done

@@ -1,0 +1,54 @@
+"""``mooring list`` and the completion of a shell: what is registered, without the seconds of importing it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from types import SimpleNamespace
+
+import pytest
+
+from mooring.suite import listing
+from support import ROOT
+
+CPU_SECONDS = 1.0
+
+
+def test_the_file_has_what_is_registered() -> None:
+    # Tests of the registry add modules of their own, so it is asked in a new process.
+    code = "import json; from mooring.suite.listing import collected; print(json.dumps(collected()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert listing.listed() == json.loads(done.stdout), "run: python -m mooring.suite.listing"
+    text = (files("mooring.suite") / listing.FILE).read_text(encoding="utf-8")
+    assert text == listing.as_text(listing.listed())
+
+
+def test_the_names_are_printed_in_less_than_a_second() -> None:
+    listed = "from mooring.suite.cli import app; app(['list'], standalone_mode=False)"
+    code = f"import sys; {listed}; print('torch' in sys.modules)"
+    before = os.times()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = os.times()
+    assert done.stdout.splitlines()[-1] == "False"
+    assert all(name in done.stdout for name in ("two-radius", "peptides", "exphormer", "moored"))
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    assert spent < CPU_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("complete", "incomplete", "names"),
+    [
+        (lambda _, text: listing.complete_task(text), "two-radius-p", ["two-radius-permutation"]),
+        (listing.complete_preset, "q", ["quick"]),
+        (listing.complete_models, "vn,anchored-g", ["vn,anchored-global-film"]),
+    ],
+)
+def test_a_shell_completes_names(complete: object, incomplete: str, names: list[str]) -> None:
+    assert complete(SimpleNamespace(params={"task": "two-radius"}), incomplete) == names
+
+
+def test_an_unknown_task_completes_to_nothing() -> None:
+    assert listing.complete_preset(SimpleNamespace(params={"task": "my.module:Task"}), "q") == []
