@@ -50,16 +50,21 @@ class SlotVirtualNode(nn.Module):
     can be replaced: :class:`SlotWrite`, :class:`SlotUpdate`, :class:`SlotRead`, and an integration.
 
     Paper: the Cross-Attn VN (``eq:slotread``, ``eq:slotreadout``) with ``anchored=False``, the Anchored Cross-Attn VN
-    (``eq:anchored``, ``app:protocol``) by default.
+    (``eq:anchored``, ``app:protocol``) otherwise; :meth:`paper` builds it as printed.
+    Departs: by default a node's own state is its address. Routed by content, slots start as copies of one mean.
 
     Args:
         channels: width of the node features, in and out; -1 takes that of the first input.
         slots: number :math:`M` of virtual states; more where there are more keys or roles to keep apart.
         heads: attention heads; they divide channels.
         anchored: give each slot and head a private anchor, so that the memory knows how much was written.
-        temperature: of both softmaxes; lower is sharper.
-        address_channels: route by the ``address`` given to forward, through static slot addresses and one projection
-            shared by writes and reads. None routes by content.
+        temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
+            temperature of the sharpest head.
+        address_channels: width of the ``address`` that forward then takes.
+        routing: how nodes find slots. ``"given"``: by ``address``, through static slot addresses and one projection
+            shared by writes and reads. ``"self"``: the same, with each node's standardised state as its address, see
+            :class:`~mooring.nn.addresses.SelfAddresses`. ``"free"``: by content, with keys of the slots' content for
+            the reads. If None, ``"given"`` with ``address_channels`` and ``"self"`` without.
         mass, split: the mass feature, and whether it is kept apart from the content, see :class:`SlotUpdate`.
         integrate: ``"film"`` (Slot-FiLM); ``"linear_film"``, Slot-FiLM and a linear path for counts beyond the range
             of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an

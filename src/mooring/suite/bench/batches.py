@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,20 +40,19 @@ class PaddedSlots(nn.Module):
         h = x.new_zeros(num_graphs * length, x.size(1)).index_copy(0, place, x).view(num_graphs, length, -1)
         absent = torch.arange(length, device=x.device) >= sizes.unsqueeze(1)
 
-        query = (write.lin_query(write.slot) / math.sqrt(dim)).unflatten(-1, (heads, dim))
-        key, value = (lin(h).unflatten(-1, (heads, dim)) for lin in (write.lin_key, write.lin_value))
-        scores = torch.einsum("mhd,glhd->gmhl", query, key).masked_fill(absent[:, None, None], float("-inf"))
+        assert write.addresses is not None
+        address, value = nn.functional.layer_norm(h, h.shape[-1:]), write.lin_value(h).unflatten(-1, (heads, dim))
+        shared = torch.einsum("mhc,glc->gmhl", write.addresses.table(), address)
+        scores = shared.masked_fill(absent[:, None, None], float("-inf"))
         log_mass = scores.logsumexp(-1)
         content = torch.einsum("gmhl,glhd->gmhd", (scores - log_mass.unsqueeze(-1)).exp(), value)
 
-        u = update.norm_in(write.slot + update.lin_out(content.flatten(2)))
+        u = update.norm_in(update.lin_out(content.flatten(2)))
         slots = update.norm_out(u + update.feed_forward(u))
         slots = slots + update.mass_mlp(nn.functional.softplus(log_mass - update.anchor_logit))
 
-        query = (read.lin_query(h) / math.sqrt(dim)).unflatten(-1, (heads, dim))
-        key, value = (lin(slots).unflatten(-1, (heads, dim)) for lin in (read.lin_key, read.lin_value))
-        weights = torch.einsum("glhd,gmhd->glhm", query, key).softmax(-1)
-        context = read.lin_out(torch.einsum("glhm,gmhd->glhd", weights, value).flatten(2))
+        value = read.lin_value(slots).unflatten(-1, (heads, dim))
+        context = read.lin_out(torch.einsum("gmhl,gmhd->glhd", shared.softmax(1), value).flatten(2))
         hidden = nn.functional.gelu(film.lin_node(h) + context)
         gamma, beta = film.lin_film(hidden).tanh().chunk(2, -1)
         out: Tensor = (1 + 0.5 * gamma) * h + beta

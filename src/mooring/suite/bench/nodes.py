@@ -147,10 +147,10 @@ def forward_stream(module: SlotVirtualNode, chunks: Chunks) -> Iterator[Tensor]:
         written = module.write(x)
         state = written if state is None else ops.merge(state, written)
     assert state is not None, "no nodes"
-    memory = module.update(state, module.write.slot)
+    memory = module.update(state, module.write.identity())
     assert module.read is not None, "a memory that nodes read"
     for x in chunks():
-        yield module.integrate(x, module.read(x, memory), memory)
+        yield module.integrate(x, module.read(x, memory, address=module.write.routes(x)), memory)
 
 
 def check_stream(module: SlotVirtualNode, x: Tensor, chunk: int) -> float:
