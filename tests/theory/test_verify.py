@@ -35,6 +35,7 @@ SMALL = {
     "cor:countedwl.slots": 3,
     "thm:upper.module": 2,
     "cor:countedwl.module": 2,
+    "prop:roundtrip": 5,
     "sec:background.cost": 2,
     "sec:discussion.cost": 3,
     "sec:discussion.distortion": 4,
@@ -122,6 +123,7 @@ COUNTED = {
     "sec:discussion.cost": 3 * 2 * 2 * 2,
     "sec:discussion.distortion": 1 + 3 + 5,
     "sec:discussion.table": 2 * 2 + 3 * 6 + 4 * 24 + 5 * 120,
+    "prop:roundtrip": 5,
 }
 # What a note must say: the numbers in it are no part of the verdict, but the report prints them.
 NOTED = {
@@ -166,6 +168,7 @@ DRAWN = {
     "prop:routing.growth": [("x", 5, 3)],
     "app:anchor": [("y", 8, 2)],
     "prop:mass.float32": [("y", 41, 2)],
+    "prop:roundtrip": [("x", 6, 2)],
     "sec:background.cost": [("xy", 6, 2)],
     "sec:discussion.cost": [("xy", 6, 3)],
     "sec:discussion.distortion": [("", 45, 3), ("", 45, 2)],

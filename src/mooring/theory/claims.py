@@ -20,6 +20,7 @@ from mooring.theory import (
     handset,
     homogeneous,
     multiset,
+    routing,
 )
 from mooring.theory.claim import Claim
 
@@ -299,6 +300,16 @@ CLAIMS: tuple[Claim, ...] = (
         control_means="premise removed: the Cross-Attn virtual node, the same weights without anchors",
         margin_means="0.5 minus the furthest any recovered count was from its integer",
         instances=64,
+    ),
+    Claim(
+        label="prop:roundtrip",
+        statement="Ours: slots whose writes and reads share scores start as 1 + chi^2 virtual nodes.",
+        check=routing.check_round_trip,
+        subject="self",
+        control="free",
+        control_means="reads by content, whose scores are unrelated to those of the writes",
+        margin_means="largest distance of the trace from 1 + chi^2, or an eigenvalue from [0, 1]; 1e-10 allowed",
+        instances=40,
     ),
     Claim(
         label="sec:background.cost",

@@ -55,7 +55,7 @@ def check_round_trip(routing: Routing, instances: int, generator: torch.Generato
     return Evidence(worst <= ROUNDING and least > 1.0, worst, instances, note, (_traces(generator),))
 
 
-def _traces(generator: torch.Generator, drawn: int = 20, nodes: int = 64) -> Series:
+def _traces(generator: torch.Generator, drawn: int = 8, nodes: int = 64) -> Series:
     """Return the mean trace at the start of training against the temperature."""
 
     def mean(routing: Routing, temperature: float) -> float:
