@@ -12,11 +12,13 @@ from torch_geometric.graphgym.loss import compute_loss
 from torch_geometric.graphgym.model_builder import create_model
 from torch_geometric.loader import DataLoader
 
+import mooring.contrib.graphgym  # noqa: F401  registers the network and the config group
+
 CONFIG = """
 dataset: {task: graph, task_type: regression}
 model: {type: TYPE, loss_fun: mse, graph_pooling: mean}
 gnn: {head: graph, layer_type: ginconv, layers_pre_mp: 1, layers_mp: 2, dim_inner: 32}
-mooring: {network: gnn, slots: 4, heads: 4}
+mooring: {network: gnn, slots: 4, heads: 4, competition: true, init_std: 0.5}
 """
 
 

@@ -5,7 +5,7 @@ coefficient, source, kind and value. Without arguments a plate is made, written,
 has not been trained. Needs ``pip install 'mooring[meshes]'``.
 """
 
-import sys
+import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,9 +32,14 @@ def main(experiment, net, plate, out):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        run = trained(Path(sys.argv[1]))
-        main(run.experiment, run.net, Path(sys.argv[2]), Path(sys.argv[3]))
+    parser = argparse.ArgumentParser(description="Predict on a mesh; without arguments, on a generated plate.")
+    parser.add_argument("record", nargs="?", type=Path, help="record of a trained run")
+    parser.add_argument("plate", nargs="?", type=Path, help="mesh file")
+    parser.add_argument("out", nargs="?", type=Path, help="file for the prediction")
+    options = parser.parse_args()
+    if options.out is not None:
+        run = trained(options.record)
+        main(run.experiment, run.net, options.plate, options.out)
     else:
         with TemporaryDirectory() as folder:
             untrained = MeshExperiment(MeshExperiment.presets["tiny"], "anchored", 0)

@@ -61,7 +61,7 @@ def right(
     scores = torch.einsum("mhd,nhd->nmh", query.to(dtype), key) + torch.where(writes, weight, 0.0)[:, None, None]
     scores = (scores if shift is None else scores + shift[:, None, None]).masked_fill(~writes[:, None, None], NEVER)
     top = scores.new_full((graphs, *scores.shape[1:]), NEVER)
-    top = top.index_reduce(0, index, scores.detach(), "amax")
+    top = top.scatter_reduce(0, index[:, None, None].expand_as(scores), scores.detach(), "amax")
     top = torch.where(top.isneginf(), 0.0, top) if top_of is None else top_of(top, scores.detach(), index)
     weights = (scores - top[index]).exp()
     mass = torch.zeros_like(top).index_add(0, index, weights)

@@ -19,6 +19,7 @@ from chemprop import data, models
 from chemprop import nn as chemprop_nn
 from lightning import pytorch as pl
 
+import mooring.contrib.chemprop
 from mooring.contrib.chemprop import SlotAtomMessagePassing, SlotBondMessagePassing, SlotReadout, WeightedMPNN
 from support import assert_close
 
@@ -122,9 +123,9 @@ def test_weights_reach_the_readout_through_chemprop(tmp_path: Path) -> None:
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
-    """Run ``python -m mooring.contrib.chemprop``."""
+    """Run the file that ``python -m mooring.contrib.chemprop`` runs."""
     monkeypatch.setattr(sys, "argv", ["chemprop", *map(str, arguments)])
-    runpy.run_module("mooring.contrib.chemprop", run_name="__main__")
+    runpy.run_path(mooring.contrib.chemprop.__file__, run_name="__main__")
 
 
 def test_the_command_of_chemprop_trains_and_predicts_with_slots(

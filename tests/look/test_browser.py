@@ -41,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def alike() -> SlotVirtualNode:
     """A memory whose slots are all written and read alike."""
-    memory = SlotVirtualNode(CHANNELS, 8, 2)
+    memory = SlotVirtualNode(CHANNELS, 8, 2, routing="free")
     for weight in (memory.write.lin_key.weight, memory.read.lin_query.weight):
         torch.nn.init.zeros_(weight)
     return memory

@@ -54,7 +54,7 @@ def test_masses_of_slots_that_nothing_was_written_to_are_left_out() -> None:
 
 
 def test_slots_that_are_alike_are_written_and_read_as_one_virtual_node() -> None:
-    module = SlotVirtualNode(8, SLOTS, HEADS).eval()
+    module = SlotVirtualNode(8, SLOTS, HEADS, routing="free").eval()
     torch.nn.init.zeros_(module.write.lin_key.weight)
     alike = measure(module(torch.randn(7, 8), return_state=True)[1])
     assert alike["slots_written"] == pytest.approx(SLOTS, rel=1e-5)

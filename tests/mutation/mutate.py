@@ -83,8 +83,12 @@ def _passes(root: Path, tests: list[str], limit: float, *, mutated: bool) -> boo
                 os.dup2(log.fileno(), stream)
             os.chdir(root)
             sys.path.insert(0, str(root / "src"))
+            # A plugin of pytest may have imported mooring before the fork.
+            for name in [name for name in sys.modules if name.partition(".")[0] == "mooring"]:
+                del sys.modules[name]
             # A mutant's bytecode would outlive it.
             sys.dont_write_bytecode = mutated
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if mutated else ""
             code = int(importlib.import_module("pytest").main([*PYTEST, *tests]))
         except BaseException:

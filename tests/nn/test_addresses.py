@@ -63,9 +63,9 @@ def test_heads_of_self_addressed_slots_have_temperatures_from_sharp_to_soft() ->
     slot, node = addresses.routes(torch.randn(53, 97))
     deviations = torch.einsum("na,mha->nmh", node.squeeze(1), slot).detach().std(dim=(0, 1))
     assert deviations.tolist() == pytest.approx([2.0, 1.0, 0.5, 0.25], rel=0.1)
-    assert "scale" not in dict(addresses.state_dict())
-    (alone,) = SelfAddresses(97, slots=3, heads=1, dim=4, temperature=0.5).scale.flatten().tolist()
-    assert alone == pytest.approx(1.0)
+    assert addresses.sharpness.flatten().tolist() == [1.0, 0.5, 0.25, 0.125]
+    assert "sharpness" not in dict(addresses.state_dict())
+    assert SelfAddresses(97, slots=3, heads=1, dim=4).sharpness.tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize(

@@ -127,17 +127,17 @@ class SelfAddresses(Addresses):
     torch.Size([5, 1, 8])
     """
 
-    scale: Tensor
+    sharpness: Tensor
 
     def __init__(
         self, channels: int, slots: int, heads: int, dim: int, temperature: float = TEMPERATURES["self"]
     ) -> None:
         super().__init__(channels, slots, heads, dim, temperature)
-        softness = torch.logspace(0.0, 1.0, heads, base=SPREAD) if heads > 1 else torch.ones(1)
-        self.register_buffer("scale", (softness * temperature * math.sqrt(dim)).reciprocal()[:, None], persistent=False)
+        sharpness = [SPREAD ** (-head / (heads - 1)) for head in range(heads)] if heads > 1 else [1.0]
+        self.register_buffer("sharpness", torch.tensor(sharpness).unsqueeze(1), persistent=False)
 
     def _scale(self) -> Tensor:
-        return self.scale
+        return self.sharpness / (self.temperature * math.sqrt(self.slot.size(-1)))
 
     def routes(
         self,

@@ -190,7 +190,7 @@ class SlotRival(SlotVirtualNode):
         changes: arguments of :class:`~mooring.nn.SlotVirtualNode` that override the spec.
 
     >>> SlotRival(MemorySpec(channels=16, slots=4))
-    SlotRival(16, slots=4, heads=4, anchored=False)
+    SlotRival(16, slots=4, heads=4, anchored=False, routing='free')
     """
 
     # Options of an anchor and its mass, which most rivals do not have.

@@ -35,6 +35,7 @@ DEFAULTS_FOR_OLD_RECORDS: Mapping[str, Any] = {
     "hidden_channels": None,
     "integrate": "film",
     "mass_map": "mlp",
+    "routing": "free",
     "split": True,
     "update_channels": None,
     "update_norm": "layer",
