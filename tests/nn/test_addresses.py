@@ -68,6 +68,16 @@ def test_heads_of_self_addressed_slots_have_temperatures_from_sharp_to_soft() ->
     assert SelfAddresses(97, slots=3, heads=1, dim=4).sharpness.tolist() == [[1.0]]
 
 
+def test_temperatures_are_set_again_after_a_build_without_memory() -> None:
+    with torch.device("meta"):
+        module = slots()
+    module = module.to_empty(device="cpu")
+    for tensor in (*module.parameters(), *module.buffers()):
+        torch.nn.init.constant_(tensor, 7.0)
+    module.reset_parameters()
+    assert module.write.addresses.sharpness.tolist() == slots().write.addresses.sharpness.tolist()  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -133,8 +133,16 @@ class SelfAddresses(Addresses):
         self, channels: int, slots: int, heads: int, dim: int, temperature: float = TEMPERATURES["self"]
     ) -> None:
         super().__init__(channels, slots, heads, dim, temperature)
-        sharpness = [SPREAD ** (-head / (heads - 1)) for head in range(heads)] if heads > 1 else [1.0]
-        self.register_buffer("sharpness", torch.tensor(sharpness).unsqueeze(1), persistent=False)
+        self.register_buffer("sharpness", self._sharpness(), persistent=False)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if hasattr(self, "sharpness"):  # after to_empty it holds anything
+            self.sharpness.copy_(self._sharpness())
+
+    def _sharpness(self) -> Float[Tensor, "heads 1"]:
+        heads = self.slot.size(1)
+        return torch.tensor([[SPREAD ** (-head / max(heads - 1, 1))] for head in range(heads)])
 
     def _scale(self) -> Tensor:
         return self.sharpness / (self.temperature * math.sqrt(self.slot.size(-1)))

@@ -285,7 +285,7 @@ class SlotVirtualNode(nn.Module):
         sound = sound_nodes(x, address, writes)
         reads = readers(sound, targets)
         dropped = drop_writes(x, *shape, self.dropout) if self.training and self.dropout else None
-        routes: Routes | None = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound))
+        routes = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound))
 
         weights = {"sources": writes, "log_weight": log_weight, "dropped": dropped}
         state: SlotState = self.write(x, compact, address=routes, slots=carried, **weights)
