@@ -35,7 +35,8 @@ def bounds(subject: Subject, nodes: Nodes, by_graph: Tensor | None, *, exact: bo
     rounding = torch.finfo(dtype).eps
     if not subject.is_op:
         size = _module_size(nodes, rounding, subject, exact)
-        return Bounds(SLACK * rounding * size, SLACK * rounding * size * size * _steepness(nodes))
+        steepness = _steepness(nodes) if subject.standardises else 1.0
+        return Bounds(SLACK * rounding * size, SLACK * rounding * size * size * steepness)
     kept = torch.float32 if dtype == torch.bfloat16 else dtype
     statistics = torch.finfo(kept).eps
     if subject.name == "read":

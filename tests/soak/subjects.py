@@ -14,6 +14,7 @@ from torch_geometric.nn import SAGEConv
 
 from mooring import ops
 from mooring.nn import HeteroSlotVirtualNode, SlotAggregation, SlotConv, SlotVirtualNode, VirtualNode
+from mooring.nn.addresses import SelfAddresses
 from mooring.ops import Plan, SlotState
 
 # Heads divide channels; everything else is a prime of its own.
@@ -33,6 +34,7 @@ class Subject:
         run: parameters and a batch -> rows of nodes and rows of graphs, either of them absent.
         is_op: statistics stay in float32 for half inputs, so that bounds need not follow the inputs' dtype.
         counts: what the slots hold grows with the mass.
+        standardises: each node's standardised state is its address.
         log_odds: they hold the logarithm of the mass, which of nothing is as large as its floor.
         untouched: what a node that is no target has to get: the ``"same"`` features or ``"zero"``; None where it is
             changed by something else as well.
@@ -44,6 +46,7 @@ class Subject:
     run: Callable[[tuple[Tensor, ...], Nodes], Rows]
     is_op: bool = False
     counts: bool = False
+    standardises: bool = False
     log_odds: bool = False
     untouched: str | None = None
 
@@ -218,6 +221,7 @@ def subject(name: str, dtype: torch.dtype, salt: int) -> Subject:
     )
     parameters = tuple(parameter.detach().requires_grad_() for parameter in module.parameters())
     traits: dict[str, Any] = {"counts": counts, "log_odds": "log-odds" in name, "untouched": "same" if memory else None}
+    traits["standardises"] = any(isinstance(part, SelfAddresses) for part in module.modules())
     return Subject(name, shape, parameters, _of_module(module, call), **traits)
 
 
