@@ -24,7 +24,7 @@ COUNT = {
     *("anchored", "anchored-global-film", "anchored-raw", "moored", "shared-anchor", "lse"),
     # Tokens in the softmax are anchors that nobody reads, yet the content is drawn towards them as nodes get fewer.
     *("registers", "sink"),
-    *("acam", "cpa-add", "cpa-scale", "gmt", "pna", "deep-sets", "gin-sum"),
+    *("acam", "cpa-add", "cpa-scale", "gmt", "gmt-mass", "pna", "deep-sets", "gin-sum"),
 }
 # Proved to be of no use for a lookup: what a node receives does not depend on the node.
 SEPARABLE = {"vn", "wide-vn-add"}

@@ -46,6 +46,7 @@ EXPECTED = [
     "cpa-add",
     "cpa-scale",
     "gmt",
+    "gmt-mass",
     "slot-attention",
     "isab",
     "perceiver",

@@ -113,7 +113,7 @@ def motifs() -> tuple[Exhibit, ...]:
 def motifs_tuned() -> tuple[Exhibit, ...]:
     from mooring.suite.motifs import tables
 
-    return (tables.tuned,)
+    return tables.tuned, tables.attribution
 
 
 @chapter(

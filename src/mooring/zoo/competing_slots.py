@@ -65,6 +65,23 @@ class SlotSoftmaxVirtualNode(SlotRival):
         self.update = MagnitudeUpdate(spec, total=True)
 
 
+@register("gmt-mass", title="softmax over slots, mean and mass apart", paper="Baek et al. 2021, with our update")
+class SlotSoftmaxMassVirtualNode(SlotRival):
+    r"""Slots of ``gmt`` that store the mean and the mass of :math:`\sum_i a_{im} v_i` apart, like anchored slots.
+
+    It separates two things that distinguish the moored module from ``gmt``: the separate mass, and the null slot.
+
+    Slots always compete, without a null slot.
+    """
+
+    ignores = frozenset({"competition"})
+
+    def __init__(self, spec: MemorySpec) -> None:
+        super().__init__(spec, anchored=True, competition=False)
+        self.takes_memory = spec.address_channels is not None
+        self.write = SlotSoftmaxWrite(spec, self.write.addresses)
+
+
 ROUNDS = 3
 
 

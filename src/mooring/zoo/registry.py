@@ -39,7 +39,7 @@ FILES = {
     ),
     "ablations": ("lse", "shared-anchor", "registers", "sink"),
     "sum_attention": ("acam", "cpa-add", "cpa-scale"),
-    "competing_slots": ("gmt", "slot-attention"),
+    "competing_slots": ("gmt", "gmt-mass", "slot-attention"),
     "latents": ("isab", "perceiver", "range"),
     "attention": ("transformer", "performer", "exphormer"),
     "readouts": ("pna", "deep-sets", "gin-sum"),

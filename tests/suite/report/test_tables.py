@@ -350,6 +350,23 @@ def test_the_tuned_census_ranks_every_module_in_every_split_and_counts_what_was_
     assert [row[8] for row in table.rows] == ["-0.100 ± 0.000", "–", "–"]
 
 
+def test_the_attribution_names_the_parts_of_each_row(make_run: Make, save: Save) -> None:
+    for model, competition, error in (("gmt", False, 0.5), ("anchored", False, 0.3), ("anchored", True, 0.2)):
+        config = {"competition": competition, "integrate": "linear_film", "content_dropout": 0.5 * competition}
+        for seed in (0, 1):
+            made = make_run(model, seed, 1, 1, 1, task="motifs-leaderboard", preset="attribution", config=config)
+            final = {f"{split}/log_mae": error * (1 if split == "iid" else 2) for split in motifs.SPLITS}
+            path = save({**made, "metrics": {**made["metrics"], "final": final}}, f"{model}-{competition}-{seed}.json")
+    table = build("motifs-attribution", load([path.parent]), preset="attribution")
+    assert [row[:3] for row in table.rows] == [
+        ("softmax over nodes", "linear film", "no"),
+        ("competition", "linear film", "half"),
+        ("softmax over slots, sums", "linear film", "no"),
+    ]
+    assert [row[3] for row in table.rows] == [f"{error * 2 ** (5 / 6):.3f} ± 0.000" for error in (0.3, 0.2, 0.5)]
+    assert {row[-1] for row in table.rows} == {"2"}
+
+
 def test_tuned_link_sets_are_shown_at_the_setting_that_validation_chose(make_run: Make, save: Save) -> None:
     # By model: validation F1 of two settings at a development seed, test F1 of both at two seeds.
     for model, found, tested in (

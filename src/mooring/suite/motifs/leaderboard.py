@@ -74,7 +74,7 @@ TINY = SCREEN.but(epochs=2, steps_per_epoch=3, channels=16, slots=6, pretrain_st
 )
 # One search for every module on development seeds, and its result on the seeds of the table.
 SEARCH = SCREEN.but(learning_rate=5e-3)
-PRESETS = {"screen": SCREEN, "search": SEARCH, "tuned": SEARCH, "tiny": TINY}
+PRESETS = {"screen": SCREEN, "search": SEARCH, "tuned": SEARCH, "attribution": SEARCH, "tiny": TINY}
 
 
 @register_experiment

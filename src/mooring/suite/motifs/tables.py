@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from statistics import fmean
 
 from mooring.suite.records import Records
 from mooring.suite.report.claims import as_preset, once_per_seed, same_seeds
 from mooring.suite.report.exhibits import Body, table
-from mooring.suite.report.groups import Group, group, paired_difference, plain, shares, show
+from mooring.suite.report.groups import Group, estimate, group, paired_difference, plain, shares, show
 from mooring.table import ABSENT, Column
 
 TASK, BOARD = "motifs", "motifs-leaderboard"
 # The preset of the search whose settings the tuned board has, and the module others are compared with there.
 SEARCH, TUNED, REFERENCE = "search", "tuned", "moored"
+# The preset that changes one part at a time, and how each module shares out the nodes, by its option `competition`.
+ATTRIBUTION = "attribution"
+WRITES = {
+    ("anchored", False): "softmax over nodes",
+    ("anchored", True): "competition",
+    ("gmt-mass", False): "softmax over slots",
+    ("gmt", False): "softmax over slots, sums",
+}
 # The preset with the paper's protocol.
 PAPER = "full"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
@@ -162,6 +172,50 @@ def tuned(records: Records, preset: str) -> Body | None:
         Column("Seeds"),
     )
     return Body(columns, rows, groups=groups)
+
+
+@table(
+    "motifs-attribution",
+    task=BOARD,
+    title="Motif census, one part at a time",
+    notes="""
+    log-MAE of log(1 + count) on fresh graphs{interval}; Mean: geometric mean over the six splits. Shares: how a slot
+    takes nodes in; "softmax over nodes" is the anchored module, "competition" adds a null slot and is the moored
+    module, "softmax over slots" has no null slot; "sums" is gmt, which keeps no mass apart, so no content can be
+    hidden from it. Hidden: the content of half of the graphs is hidden in training. All rows have one rate, a linear
+    map of log(1 + mass) and one try.
+    """,
+    claims=(same_seeds, once_per_seed),
+)
+def attribution(records: Records, preset: str) -> Body | None:
+    """Error by write, integration and hidden content, each changed alone."""
+    groups = group(records.runs(BOARD, preset)) if preset == ATTRIBUTION else []
+    if not groups:
+        return None
+    rows = []
+    for item in groups:
+        config = item.first.mapping("config")
+        errors = [item.by_seed("metrics", "final", f"{split}/log_mae") for split in SPLITS]
+        means = [math.exp(fmean(math.log(error[seed]) for error in errors)) for seed in item.seeds]
+        rows.append(
+            (
+                WRITES[item.model, bool(config["competition"])],
+                str(config["integrate"]).replace("_", " "),
+                "half" if config["content_dropout"] else "no",
+                show(estimate(means)),
+                *(show(estimate(list(error.values()))) for error in errors),
+                str(len(item.runs)),
+            )
+        )
+    columns = (
+        Column("Shares", left=True),
+        Column("Integration", left=True),
+        Column("Hidden", left=True),
+        Column("Mean"),
+        *(Column(name) for name in SPLITS.values()),
+        Column("Seeds"),
+    )
+    return Body(columns, sorted(rows, key=lambda row: (list(WRITES.values()).index(row[0]), row[1:3])), groups=groups)
 
 
 def _ranks(groups: list[Group]) -> dict[str, list[int]]:
