@@ -1,7 +1,7 @@
 """Motif census, one part at a time: the way nodes are shared out, the integration, and hidden content.
 
-Every row has the rate and the updates of ``tuned.py``, the mass ``log(1 + Z)`` and a linear map of it. No row was chosen
-by a search. ``gmt`` has no separate mass, so there is no content to hide from it.
+Every row has the rate and the updates of ``tuned.py``, the mass ``log(1 + Z)`` and a linear map of it. No row was
+chosen by a search. ``gmt`` has no separate mass, so there is no content to hide from it.
 """
 
 from recipe import RUNS, main
