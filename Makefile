@@ -5,7 +5,7 @@ OLDEST := .venv-oldest
 # Every thread pool of one process stays on one core; the suite and the runs use the cores by running side by side.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install quick test oldest lint soak mutation demo docs wheel clean
+.PHONY: install native quick test oldest lint soak mutation demo docs wheel clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,14 @@ $(VENV)/.installed: $(VENV)/.suite
 	$(INSTALL) --no-build-isolation --editable '.[scale,links,meshes,dev]'
 	touch $@
 
+# The C++ operators, if there is a compiler; without them tests of them are skipped and everything is slower.
+native: $(VENV)/.native
+$(VENV)/.native: $(VENV)/.installed $(wildcard native/csrc/* native/mooring_native/* native/*.py native/*.toml)
+	command -v c++ > /dev/null || { echo 'no C++ compiler: mooring-native is left out'; exit 0; }; \
+		$(BIN)/pip install --quiet --no-build-isolation --force-reinstall --no-deps ./native
+	rm -rf native/build native/*.egg-info
+	touch $@
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -33,11 +41,11 @@ lint: install
 # The heart of it, while you work: fewer generated examples, and nothing that compiles, exports, starts a process or has
 # a million nodes.
 SLOW := tests/nn/test_compile.py tests/nn/test_export.py tests/nn/test_distributed.py tests/ops/test_distributed.py tests/ops/triton_backend
-quick: install
+quick: native
 	MOORING_EXAMPLES=10 $(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/ops tests/nn $(SLOW:%=--ignore=%) \
 		-k 'not (million or killed or without_mooring)'
 
-test: lint
+test: lint native
 	MOORING_PRESET=tiny $(BIN)/pytest --nbmake --numprocesses 2 --dist worksteal
 
 # The core on the lower bounds of pyproject.toml: `make oldest PYTHON=python3.10` takes the oldest Python as well.
@@ -52,7 +60,7 @@ $(OLDEST)/.installed: pyproject.toml requirements-oldest.txt
 	touch $@
 
 # What takes longer than the tests may. It goes on where it stopped; `make soak SOAK='--inputs 2000 --kills 5'` is short.
-soak: install
+soak: native
 	$(BIN)/python tests/soak/soak.py $(SOAK)
 
 # How many of 300 small faults the tests notice; about an hour on one core.
