@@ -20,7 +20,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mooring.ops import plain, use_backend
+from mooring.ops import native, plain, use_backend
+from mooring.ops.backend import Backend
 from mooring.ops.tiles import layout
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -32,7 +33,9 @@ ROOT = Path(__file__).parent.parent
 TILE_SIZES = [(2, 3, 0), (11, 7, 0), (8192, 1024, 0), (7, 2, 1_000), (8192, 1, 0)]
 # No tiles: the plain back end, with sums over graphs scattered, and with all graphs padded to the largest.
 PLAIN = [(0, 0, 0), (0, 10**6, 0)]
-WAYS = [*TILE_SIZES, *PLAIN]
+# No tiles either: the native back end, if it is installed.
+NATIVE = [(-1, 0, 0)] if native.is_installed() else []
+WAYS = [*TILE_SIZES, *PLAIN, *NATIVE]
 
 
 def assert_close(actual: Tensor, expected: Tensor, *, scale: float = 1.0) -> None:
@@ -131,8 +134,9 @@ def tile_sizes(tile: int, large: int, small_per_tile: int = 0) -> Iterator[None]
 
     Tiles of no size are the plain back end, which pads a batch of up to ``large`` places per node.
     """
-    with pytest.MonkeyPatch.context() as patch, use_backend("tiles" if tile else "plain"):
-        if not tile:
+    name: Backend = "native" if tile < 0 else "tiles" if tile else "plain"
+    with pytest.MonkeyPatch.context() as patch, use_backend(name):
+        if tile <= 0:
             patch.setattr(plain, "PLACES_PER_NODE", large)
             yield
             return

@@ -28,7 +28,7 @@ def read(addressed: bool, dtype: torch.dtype = torch.float64) -> SlotRead:
 def routes(batch: Ragged, dtype: torch.dtype = torch.float64) -> Routes:
     addresses = Addresses(ADDRESS, SLOTS, HEADS, CHANNELS // HEADS, 0.5).to(dtype)
     address = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=4)
-    return Routes(*(side.detach() for side in addresses.routes(address, address)))
+    return Routes(*(side.detach() for side in addresses.routes(address, address)[:2]))
 
 
 @given(ragged(3), st.booleans(), st.booleans(), st.sampled_from([torch.float64, torch.float32]))

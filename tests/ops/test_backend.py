@@ -4,9 +4,14 @@ import pytest
 import torch
 
 from mooring import ops
-from mooring.ops import backend, plan
+from mooring.ops import backend, native, plain, plan
 
 MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
+
+
+@pytest.fixture
+def without_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_installed", lambda: False)
 
 
 def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
@@ -25,20 +30,38 @@ def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
         ([1] * 5 + [0] * 40, "tiles"),  # hardly a node
     ],
 )
+@pytest.mark.usefixtures("without_native")
 def test_small_even_batches_are_computed_plainly(sizes: list[int], name: str) -> None:
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     plan = ops.plan(batch, num_graphs=len(sizes))
     assert backend.of(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
 
 
+@pytest.mark.usefixtures("without_native")
 def test_one_graph_is_cut_into_tiles() -> None:
     assert chosen(None, 20) == "tiles"
 
 
+@pytest.mark.usefixtures("without_native")
 def test_no_products_of_half_precision_in_a_backward_under_autocast() -> None:
     assert chosen(MOLECULES, len(MOLECULES)) == "plain"
     with torch.autocast("cpu"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
+
+
+def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_installed", lambda: True)
+    assert chosen(None, 20) == "native"
+    assert chosen(MOLECULES, len(MOLECULES)) == "native"
+    assert backend.of(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
+    with torch.autocast("cpu"):
+        assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
+
+
+@pytest.mark.usefixtures("without_native")
+def test_native_is_named_when_it_is_asked_for_and_missing() -> None:
+    with pytest.raises(ValueError, match=r"use_backend: .native. needs mooring-native\. Run pip install"):
+        ops.use_backend("native")
 
 
 def test_who_asks_gets_it() -> None:
@@ -59,10 +82,10 @@ def test_all_back_ends_agree_on_molecules() -> None:
 
 def test_a_batch_is_small_up_to_its_limits() -> None:
     def small(*sizes: int) -> bool:
-        return backend._is_small(plan(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))))
+        return plain.is_small(plan(torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))))
 
-    assert small(backend.SMALL_GRAPH, backend.SMALL_GRAPH)
-    assert not small(backend.SMALL_GRAPH + 1, backend.SMALL_GRAPH)
-    most = backend.SMALL_BATCH // 64
+    assert small(plain.SMALL_GRAPH, plain.SMALL_GRAPH)
+    assert not small(plain.SMALL_GRAPH + 1, plain.SMALL_GRAPH)
+    most = plain.SMALL_BATCH // 64
     assert small(*[64] * most)
     assert not small(*[64] * most, 1)

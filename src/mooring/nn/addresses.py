@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from mooring.nn.checks import check_choice, check_positive, shown
 from mooring.nn.memory import gathered
 from mooring.nn.part import hide
+from mooring.ops import Plan, backend
 from mooring.ops.checks import check_count, described
+from mooring.ops.state import full_precision, statistics_dtype
 
 Routing = Literal["given", "self", "free"]
 ROUTINGS = get_args(Routing)
@@ -29,10 +31,12 @@ class Routes(NamedTuple):
     Args:
         slot: ``[slots, heads, width]``.
         node: ``[nodes, 1, width]``.
+        scores: ``[nodes, slots * heads]``, if they were computed already.
     """
 
     slot: Tensor
     node: Tensor
+    scores: Tensor | None = None
 
     def hidden(self, seen: Bool[Tensor, " nodes"] | None) -> Routes:
         """Put zeros in place of the nodes that must not be seen."""
@@ -40,7 +44,17 @@ class Routes(NamedTuple):
 
     def pick(self, rows: Tensor) -> Routes:
         """Return the routes of some of the nodes."""
-        return Routes(self.slot, self.node.index_select(0, rows))
+        scores = None if self.scores is None else self.scores.index_select(0, rows)
+        return Routes(self.slot, self.node.index_select(0, rows), scores)
+
+    def scored(self, plan: Plan) -> Routes:
+        """Compute the scores once for the write and the read, if that is faster."""
+        table, node = self.slot.flatten(0, 1), self.node.squeeze(1)
+        if backend.for_scores(plan, table.size(0), table, node) is None:
+            return self
+        dtype = statistics_dtype(node.dtype)
+        with full_precision(node.device):
+            return self._replace(scores=node.to(dtype) @ table.to(dtype).t())
 
 
 class Addresses(nn.Module):

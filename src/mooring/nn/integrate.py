@@ -117,13 +117,18 @@ class SlotFiLM(nn.Module):
         return out if self.lin_linear is None else out + self.lin_linear(context).to(x.dtype)
 
     def _modulated(self, x: Tensor, context: Tensor) -> Tensor:
+        weights = self.plain_weights()
+        if weights is None:
+            return modulate(x, self.lin_film(nn.functional.gelu(self.lin_node(x) + context)))
+        dtype = weights[0].dtype
+        return ops.film(x.to(dtype), context.to(dtype), *weights).to(x.dtype)
+
+    def plain_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+        """Return the weights and biases of both maps; None if a map is more than a linear one with a bias."""
         node, film = self.lin_node, self.lin_film
-        plain = is_plain(node, bias=True) and is_plain(film, bias=True)
-        if not plain or node.bias is None or film.bias is None:
-            return modulate(x, film(nn.functional.gelu(node(x) + context)))
-        dtype = node.weight.dtype
-        out = ops.film(x.to(dtype), context.to(dtype), node.weight, node.bias, film.weight, film.bias)
-        return out.to(x.dtype)
+        if not (is_plain(node, bias=True) and is_plain(film, bias=True)) or node.bias is None or film.bias is None:
+            return None
+        return node.weight, node.bias, film.weight, film.bias
 
     def __repr__(self) -> str:
         return shown(self, SlotFiLM, self.channels, "linear", linear=self.lin_linear is not None)

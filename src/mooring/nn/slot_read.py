@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,11 +23,11 @@ from mooring.nn.checks import (
     shown,
 )
 from mooring.nn.part import hide
-from mooring.nn.slot_write import folds_values, is_plain
+from mooring.nn.slot_write import code_for_scores, folds_values, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import make_plan
-from mooring.ops.read import read_planned
+from mooring.ops.read import read_planned, read_scored
 
 
 class SlotRead(nn.Module):
@@ -116,24 +117,45 @@ class SlotRead(nn.Module):
         if not isinstance(batch, Plan):
             batch = self._check(x, memory, batch, address, targets, ptr, plan)
         batch = self._with_graphs_of(memory, batch)
-        folded = self._folds(x.size(0), memory.size(0))
+        folded = self.folds(x.size(0), memory.size(0))
         # Folded, the op receives the nodes themselves and skips those that do not read.
         seen = x if folded else hide(x, targets)
+        code = code_for_scores(address, batch) if folded and targets is None else None
+        if code is not None:
+            value = self.values(memory, gain)
+            context = read_scored(code, cast(Tensor, cast(Routes, address).scores), value, batch).to(x.dtype)
+            return context if gain is None else x + context
         query, key = self.score_parts(seen, memory, address, folded=folded)
-        value = self.lin_value(memory.flatten(0, 1)).unflatten(-1, (self.heads, -1))
         if not folded:
-            value = value.unflatten(0, memory.shape[:2])
+            value = self.lin_value(memory.flatten(0, 1)).view(
+                *memory.shape[:2], self.heads, self.channels // self.heads
+            )
             context = read_planned(query, key, value, batch, where=targets).flatten(1).to(x.dtype)
             product = hide(self.lin_out(context), targets)
             return product if gain is None else torch.addcmul(x, product, gain.to(x.dtype))
-        weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
-        value = ops.map_heads(value, weight.unflatten(-1, (self.heads, -1)).permute(1, 2, 0), transposed=True)
-        value = value.unflatten(0, memory.shape[:2])
+        value = self.values(memory, gain)
         # Queries by address are not the nodes themselves.
         residual = gain is not None and not self.by_address
         context = read_planned(query, key, value, batch, where=targets, sum_heads=True, residual=residual)
         context = context.squeeze(1).to(x.dtype)
         return context if residual or gain is None else x + context
+
+    def values(self, memory: Tensor, gain: Tensor | None = None) -> Float[Tensor, "graphs slots heads out_channels"]:
+        """Return what slots hold for the nodes, with the output projection, and ``gain``, folded into it."""
+        weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
+        weight, heads = weight.unflatten(-1, (self.heads, -1)).transpose(0, 1), self.heads
+        rows, width = memory.flatten(0, 1), weight.size(1)
+        # Both projections in one where that is less arithmetic, which it is for a narrow context.
+        if (
+            is_plain(self.lin_value)
+            and width * (heads - 1) <= self.channels
+            and (torch.compiler.is_compiling() or rows.size(0) > self.channels)
+        ):
+            both = torch.bmm(weight.to(rows.dtype), self.lin_value.weight.unflatten(0, (heads, -1)).to(rows.dtype))
+            value = rows @ both.flatten(0, 1).t()
+        else:
+            value = ops.map_heads(self.lin_value(rows).unflatten(-1, (heads, -1)), weight)
+        return value.view(*memory.shape[:2], heads, width)
 
     def _check(
         self,
@@ -182,7 +204,7 @@ class SlotRead(nn.Module):
             )
         return plan.with_graphs(graphs)
 
-    def _folds(self, num_nodes: int, num_graphs: int) -> bool:
+    def folds(self, num_nodes: int, num_graphs: int) -> bool:
         """Whether this batch is read with the projections folded into the slots."""
         if not is_plain(self.lin_out) or (not self.by_address and not is_plain(self.lin_query)):
             return False
@@ -199,7 +221,7 @@ class SlotRead(nn.Module):
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         key = (self.lin_key(memory.flatten(0, 1)) * scale).unflatten(-1, (heads, dim))
-        if self._folds(x.size(0), memory.size(0)) if folded is None else folded:
+        if self.folds(x.size(0), memory.size(0)) if folded is None else folded:
             weight = self.lin_query.weight.unflatten(0, (heads, dim))
             key = ops.map_heads(key, weight, transposed=True)
             return x.unsqueeze(1), key.unflatten(0, memory.shape[:2])

@@ -30,13 +30,13 @@ from mooring.nn.checks import (
     check_width_or_none,
     shown,
 )
-from mooring.nn.integrate import IntegrationName, build_integration, default_options, residual_gain
+from mooring.nn.integrate import IntegrationName, SlotFiLM, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
 from mooring.nn.memory import SlotMemory, carried_slots, gathered
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
-from mooring.nn.slot_write import SlotWrite
+from mooring.nn.slot_write import SlotWrite, code_for_scores, is_hooked
 from mooring.nn.spec import MemorySpec, check_spec
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_flag, described, readable
@@ -286,6 +286,7 @@ class SlotVirtualNode(nn.Module):
         reads = readers(sound, targets)
         dropped = drop_writes(x, *shape, self.dropout) if self.training and self.dropout else None
         routes = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound))
+        routes = None if routes is None else routes.scored(compact)
 
         weights = {"sources": writes, "log_weight": log_weight, "dropped": dropped}
         state: SlotState = self.write(x, compact, address=routes, slots=carried, **weights)
@@ -320,12 +321,28 @@ class SlotVirtualNode(nn.Module):
         if self.read is None:
             return cast(Tensor, self.integrate(x, None, slots, plan.batch))
         drops = self.training and self.dropout > 0.0
+        if not drops and reads is None and (modulated := self._fused(x, slots, plan, routes)) is not None:
+            return modulated
         gain = None if drops else residual_gain(self.integrate)
         context: Tensor = self.read(x, slots, plan, address=routes, targets=reads, gain=gain)
         if gain is not None:  # the read has added the context
             return context
         context = nn.functional.dropout(context, self.dropout) if drops else context
         return cast(Tensor, self.integrate(x, context, slots, plan.batch))
+
+    def _fused(self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None) -> Tensor | None:
+        """Read and integrate in one op; None if it does not apply."""
+        read, film = self.read, self.integrate
+        code: Any = code_for_scores(routes, plan)
+        if code is None or not hasattr(code, "read_film") or type(read) is not SlotRead or type(film) is not SlotFiLM:
+            return None
+        weights = film.plain_weights()
+        if weights is None or film.lin_linear is not None or is_hooked(read) or is_hooked(film):
+            return None
+        if not read.folds(x.size(0), slots.size(0)) or any(one.dtype != torch.float32 for one in (x, *weights)):
+            return None
+        modulated: Tensor = code.read_film(cast(Routes, routes).scores, read.values(slots), plan, x, *weights)
+        return modulated
 
     def _inspect(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,10 +14,10 @@ from mooring.nn.addresses import Addresses, Routes, address_width, check_address
 from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
 from mooring.nn.memory import is_sharded
 from mooring.nn.part import add_log_weights, hide, writers
-from mooring.ops import SlotState
+from mooring.ops import SlotState, backend
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan
-from mooring.ops.write import write_planned
+from mooring.ops.write import write_planned, write_scored
 
 
 class SlotWrite(nn.Module):
@@ -121,19 +121,25 @@ class SlotWrite(nn.Module):
                 self._check_slots(slots, x, batch.num_graphs)
         writes = writers(sources, log_weight)
         x = hide(x, writes)
+        folded = self._folds_values(x.size(0), batch.num_graphs)
+        bias = add_log_weights(log_weight, dropped)
+        if folded and (code := code_for_scores(address, batch)) is not None:
+            shape, scores = (self.slots, self.heads), cast(Routes, address).scores
+            weights: dict[str, Any] = {"log_weight": bias, "where": writes, "null_logit": self.null_logit}
+            return self._project(write_scored(code, cast(Tensor, scores), x, shape, batch, **weights))
         query, key = self.score_parts(x, hide_address(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
-        folded = self._folds_values(x.size(0), batch.num_graphs)
         if folded:
             # Passing one tensor twice lets the op see that keys and values are the same memory.
             value = key if self.addresses is None and self._folds_keys() else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
-        bias = add_log_weights(log_weight, dropped)
         state = write_planned(query, key, value, batch, log_weight=bias, where=writes, null_logit=self.null_logit)
-        if not folded:
-            return state
-        weight = self.lin_value.weight.unflatten(0, (heads, dim))
+        return self._project(state) if folded else state
+
+    def _project(self, state: SlotState) -> SlotState:
+        """Apply the projection of the values to what slots hold of the nodes themselves."""
+        weight = self.lin_value.weight.unflatten(0, (self.heads, -1))
         return SlotState(ops.map_heads(state.content, weight), state.log_mass)
 
     def _check(
@@ -186,7 +192,8 @@ class SlotWrite(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Query ``[(graphs,) slots, heads, a]``, key ``[nodes, heads or 1, a]``; their dot products are the scores."""
         if self.addresses is not None:
-            return route(self.addresses, x, address)
+            routes = route(self.addresses, x, address)
+            return routes.slot, routes.node
         heads, dim = self.heads, self.channels // self.heads
         scale = 1.0 / (self.temperature * math.sqrt(dim))
         query = (self.lin_query(self.slot if slots is None else slots) * scale).unflatten(-1, (heads, dim))
@@ -232,6 +239,13 @@ class SlotWrite(nn.Module):
         return shown(self, SlotWrite, self.channels, "heads", competition=self.null_logit is not None)
 
 
+def code_for_scores(address: Tensor | Routes | None, plan: Plan) -> backend.ScoredCode | None:
+    """Return the code for the scores of routes; None without scores."""
+    if not isinstance(address, Routes) or address.scores is None:
+        return None
+    return backend.for_scores(plan, address.scores.size(1), address.scores)
+
+
 def folds_keys(slots: int, heads: int, channels: int) -> bool:
     """Whether folding the keys' projection into the slots' queries saves arithmetic.
 
@@ -259,9 +273,13 @@ def is_plain(linear: nn.Module, *, bias: bool = False) -> bool:
     when it is called. (Hooks on all modules at once see only what is called.) A bias cannot be folded; ``bias=True``
     accepts one that the caller adds itself.
     """
-    if type(linear) is not nn.Linear or "forward" in linear.__dict__ or (linear.bias is not None and not bias):
-        return False
-    if linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks:
+    if type(linear) is not nn.Linear or (linear.bias is not None and not bias) or is_hooked(linear):
         return False
     # Quantisers keep the layer and replace its weight by a tensor with custom arithmetic.
     return type(linear.weight) in (Tensor, nn.Parameter)
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Return whether a call of the module does more than its class says."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return "forward" in module.__dict__ or any(hooks)

@@ -16,28 +16,25 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, Protocol, cast, get_args
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from mooring.ops import plain, tiles
+from mooring.ops import native, plain, tiles
 from mooring.ops.checks import Switch
 from mooring.ops.plain import is_transformed
 from mooring.ops.plan import Plan
 from mooring.ops.state import in_forward_mode
 
-Backend = Literal["tiles", "plain", "triton"]
+Backend = Literal["tiles", "plain", "native", "triton"]
 
 # Head width, or width of folded features, that the Triton kernels take.
 WIDEST = 256
 
-# Where plain calls beat tiles on a CPU. One thread, 8 slots, width 64, forward and backward, tiles -> plain in ms:
-#   molecules (9 to 25 nodes)  32 of them 6.5 -> 5.3, 64: 9.4 -> 7.3, 256: 29 -> 26, 512: 55 -> 50, 2,048: 224 -> 231
-#   128 graphs of 150 nodes 58 -> 63, 8 of 2,000: 42 -> 47, one of 2,000: 7.5 -> 8.3, 128 of skewed sizes 65 -> 1,112
-SMALL_GRAPH, SMALL_BATCH = 64, 16_384
-# Slot-FiLM alone, 1,000 nodes 1.8 -> 1.4, 8,900: 13 -> 10; at width 128 and 20,000 nodes 54 -> 74.
-SMALL_FILM = 1 << 20
+# Numbers up to which Slot-FiLM is computed plainly on a CPU. Forward and backward in ms, tiles -> plain: 250 nodes, 64
+# wide, 0.57 -> 0.50; 1,026 nodes 1.03 -> 1.19; 4,000 nodes 3.3 -> 4.8; 8,386 nodes, 128 wide, 19.8 -> 25.5.
+SMALL_FILM = 1 << 15
 
 
 class use_backend(Switch):
@@ -52,7 +49,13 @@ class use_backend(Switch):
 
     def __init__(self, name: Backend | None) -> None:
         if name is not None and name not in get_args(Backend):
-            raise ValueError(f"use_backend: got {name!r} but 'tiles', 'plain', 'triton' or None was expected.")
+            raise ValueError(
+                f"use_backend: got {name!r} but 'tiles', 'plain', 'native', 'triton' or None was expected."
+            )
+        if name == "native" and not native.is_installed():
+            raise ValueError(
+                "use_backend: 'native' needs mooring-native. Run pip install --no-build-isolation ./native."
+            )
         super().__init__(name)
 
 
@@ -69,12 +72,28 @@ class Code(Protocol):
     scores: Callable[..., Tensor]
 
 
+@runtime_checkable
+class ScoredCode(Protocol):
+    """Two ops of scores that were computed before, see :mod:`mooring.ops.plain`."""
+
+    write_scored: Callable[..., tuple[Tensor, Tensor]]
+    read_scored: Callable[..., Tensor]
+
+
 def of(plan: Plan, *tensors: Tensor | None) -> Code:
     """The code for these inputs."""
-    name = choose(*tensors, small=lambda: _is_small(plan))
+    name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "triton":
         return cast(Code, importlib.import_module("mooring.ops.triton"))
-    return cast(Code, plain if name == "plain" else tiles)
+    return cast(Code, {"plain": plain, "native": native, "tiles": tiles}[name])
+
+
+def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
+    """Return the code for a write and a read of the same scores; None if each had better compute its own."""
+    name = choose(*tensors, small=lambda: plain.is_small(plan))
+    if name == "native" and native.keeps_scores(plan.num_nodes, rows):
+        return cast(ScoredCode, native)
+    return cast(ScoredCode, plain) if name == "plain" and plan.is_concrete else None
 
 
 def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
@@ -86,7 +105,7 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
             raise NotImplementedError(
                 f"use_backend: {forced!r} has no derivatives in forward mode. Use 'plain', or None to let it choose."
             )
-        return forced
+        return "tiles" if forced == "native" and torch.compiler.is_compiling() else forced
     given = [tensor for tensor in tensors if tensor is not None]
     if torch.compiler.is_exporting() or any(is_transformed(tensor) for tensor in given):
         return "plain"
@@ -96,14 +115,11 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     if device != "cpu":
         return "plain"
     # Under autocast PyTorch's own backward would form products of half precision.
-    traced = torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
-    return "plain" if not traced and small() else "tiles"
-
-
-def _is_small(plan: Plan) -> bool:
-    if plan.batch is None or not 0 < plan.num_nodes <= SMALL_BATCH:
-        return False
-    return plan.num_graphs <= plan.num_nodes and plan.largest <= SMALL_GRAPH and plain.is_padded(plan)
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return "tiles"
+    if native.suits(given) and native.is_installed():
+        return "native"
+    return "plain" if small() else "tiles"
 
 
 @cache

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops.checks import check_flag
-from mooring.ops.plain import blank_gradients, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, gradients, is_transformed, must_trace, only_needed, or_nothing
 from mooring.ops.state import full_precision, in_forward_mode
 
 # PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was
@@ -33,13 +33,37 @@ def map_heads(
     transposed = check_flag("map_heads", "transposed", transposed)
     weight = weight.to(x.dtype)
     with full_precision(x.device):
-        opaque = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-        if opaque and not in_forward_mode():  # the op has no tangents
+        # The op has no tangents.
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and not in_forward_mode():
             return map_heads_op(x, weight.mT if transposed else weight)
-        # Heads to the front and back as views: no copy on the way in where the heads of a slot lie side by side.
-        rows = x if x.dim() == 3 else x.flatten(0, -3)
-        mapped = torch.bmm(rows.transpose(0, 1), weight if transposed else weight.mT).transpose(0, 1)
-        return mapped if x.dim() == 3 else mapped.unflatten(0, x.shape[:-2])
+        if torch.compiler.is_compiling() or x.device.type != "cpu" or is_transformed(x) or is_transformed(weight):
+            return _mapped(x, weight.mT if transposed else weight)
+        mapped: Tensor = _MapHeads.apply(x, weight.mT if transposed else weight)
+        return mapped
+
+
+def _mapped(x: Tensor, weight: Tensor) -> Tensor:
+    """The map by PyTorch's own calls, heads to the front and back as views."""
+    rows = x if x.dim() == 3 else x.flatten(0, -3)
+    mapped = torch.bmm(rows.transpose(0, 1), weight.mT).transpose(0, 1)
+    return mapped if x.dim() == 3 else mapped.unflatten(0, x.shape[:-2])
+
+
+class _MapHeads(torch.autograd.Function):
+    """One product per head, read and written where its rows lie: no copies of all heads, forward or backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _forward(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        with full_precision(grads[0].device):
+            if must_trace(grads):
+                return tuple(gradients(lambda *own: (_mapped(*own),), (x, weight), grads))
+            return _products(grads[0], x, weight, ctx.needs_input_grad)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -47,13 +71,29 @@ def _rows(x: Tensor) -> Tensor:
     return x.contiguous().flatten(0, -3)
 
 
-@torch.library.custom_op("mooring::map_heads", mutates_args=())
-def map_heads_op(x: Tensor, weight: Tensor) -> Tensor:
+def _forward(x: Tensor, weight: Tensor) -> Tensor:
     rows = _rows(x)
     out = x.new_empty(rows.size(0), weight.size(0), weight.size(1))
     for head in range(weight.size(0)):
         torch.mm(rows[:, head], weight[head].t(), out=out[:, head])
     return out.view(*x.shape[:-1], weight.size(1))
+
+
+def _products(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
+    rows, grads = _rows(x), _rows(grad)
+    grad_x = torch.empty_like(rows) if needed[0] else None
+    grad_weight = torch.empty_like(weight) if needed[1] else None
+    for head in range(weight.size(0)):
+        if grad_x is not None:
+            torch.mm(grads[:, head], weight[head], out=grad_x[:, head])
+        if grad_weight is not None:
+            torch.mm(grads[:, head].t(), rows[:, head], out=grad_weight[head])
+    return None if grad_x is None else grad_x.view(x.shape), grad_weight
+
+
+@torch.library.custom_op("mooring::map_heads", mutates_args=())
+def map_heads_op(x: Tensor, weight: Tensor) -> Tensor:
+    return _forward(x, weight)
 
 
 @map_heads_op.register_fake
@@ -63,15 +103,8 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 
 @torch.library.custom_op("mooring::map_heads_backward", mutates_args=())
 def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> tuple[Tensor, Tensor]:
-    rows, grads = _rows(x), _rows(grad)
-    grad_x = torch.empty_like(rows) if needed[0] else None
-    grad_weight = torch.empty_like(weight) if needed[1] else None
-    for head in range(weight.size(0)):
-        if grad_x is not None:
-            torch.mm(grads[:, head], weight[head], out=grad_x[:, head])
-        if grad_weight is not None:
-            torch.mm(grads[:, head].t(), rows[:, head], out=grad_weight[head])
-    return or_nothing(None if grad_x is None else grad_x.view(x.shape), x), or_nothing(grad_weight, x)
+    grad_x, grad_weight = _products(grad, x, weight, needed)
+    return or_nothing(grad_x, x), or_nothing(grad_weight, x)
 
 
 @map_heads_backward_op.register_fake

@@ -113,6 +113,23 @@ class Plan:
         """The nodes as ``[graphs, largest]``."""
         return Grid.of(self)
 
+    @property
+    def bounds(self) -> Int[Tensor, " offsets"]:
+        """Where each graph begins among the sorted nodes, contiguous; of one graph without a look at its nodes."""
+        return self._one_graph if self.batch is None else self.offsets.contiguous()
+
+    @kept
+    def _one_graph(self) -> Int[Tensor, " offsets"]:
+        return torch.tensor([0, self.num_nodes], device=self.device)
+
+    @kept
+    def by_graph(self) -> Plan:
+        """The plan of the nodes sorted by graph."""
+        assert self.batch is not None
+        assert self.order is not None, "they are sorted already"
+        batch = self.batch.index_select(0, self.order)
+        return Plan(self.num_nodes, self.num_graphs, batch, self.offsets, self.device)
+
     def pick(self, nodes: Int[Tensor, " picked"]) -> Plan:
         """The plan of some of the nodes, in the same graphs."""
         batch = None if self.batch is None else self.batch.index_select(0, nodes)

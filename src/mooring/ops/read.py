@@ -86,6 +86,12 @@ def read_planned(
     return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context
 
 
+def read_scored(code: backend.ScoredCode, scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
+    """Compute :func:`read`, heads summed, of scores ``[nodes, slots * heads]`` that a write shares."""
+    with full_precision(scores.device):
+        return code.read_scored(scores, value.to(scores.dtype), plan)
+
+
 def read_weights(
     query: Float[Tensor, "nodes #heads dim"],
     key: Float[Tensor, "..."],

@@ -95,6 +95,39 @@ def write_planned(
     return SlotState(content.view(*shape, width), log_mass.view(shape))
 
 
+def write_scored(
+    code: backend.ScoredCode,
+    scores: Tensor,
+    value: Tensor,
+    shape: tuple[int, int],
+    plan: Plan,
+    *,
+    log_weight: Tensor | None = None,
+    where: Tensor | None = None,
+    null_logit: Tensor | None = None,
+) -> SlotState:
+    """Compute :func:`write` of scores ``[nodes, slots * heads]`` that a read shares, and of one value for all heads.
+
+    Args:
+        shape: slots and heads.
+        others: as in :func:`write`; scores and values of nodes that do not write are finite.
+    """
+    masked = log_weight is not None or where is not None
+    if null_logit is not None:
+        total = scores.unflatten(1, shape).logsumexp(dim=1, keepdim=True)
+        share = -torch.logaddexp(total, null_logit.to(total.dtype))
+        scores = scores + share.expand(-1, *shape).flatten(1)
+    if log_weight is not None:
+        bias = log_weight.to(scores.dtype)
+        scores = scores + (bias.unsqueeze(1) if bias.dim() == 1 else bias.expand(-1, *shape).flatten(1))
+    if where is not None:
+        scores = scores.masked_fill(~where.unsqueeze(1), float("-inf"))
+    with full_precision(scores.device):
+        content, log_mass = code.write_scored(scores, value.to(scores.dtype), plan, may_be_empty=masked)
+    axes = (plan.num_graphs, *shape)
+    return SlotState(content.view(*axes, value.size(1)), log_mass.view(axes))
+
+
 def write_weights(
     state: SlotState,
     query: Float[Tensor, "*graphs slots heads dim"],
