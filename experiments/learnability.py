@@ -1,7 +1,7 @@
 """Learnability, the paper's second limitation: whether training finds the construction, and in how many updates.
 
 Counted Two-Radius without a cap on parameters; one size changes at a time: identifiers (with as many slots), slots,
-width, temperature. ``python experiments/learnability.py --models moored,anchored``.
+width, temperature, and the way nodes find slots. ``python experiments/learnability.py --models moored,anchored``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import typer
 from recipe import RUNS, start
 
+from mooring.nn.addresses import TEMPERATURES
 from mooring.suite.chapters import tables_text
 from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
 
+SELF: dict[str, Any] = {"addressed": False, "routing": "self", "temperature": TEMPERATURES["self"]}
 # The preset has 12 identifiers, 12 slots, width 64 and temperature 0.35.
 CHANGES: tuple[dict[str, Any], ...] = (
     {},
@@ -24,6 +26,9 @@ CHANGES: tuple[dict[str, Any], ...] = (
     # Routing by content, with as many slots as identifiers and with twice as many.
     *({"addressed": False, "slots": number} for number in (12, 24)),
     *({"addressed": False, "temperature": number} for number in (1.0,)),
+    # Each node's own state as its address, at the default temperature of the constructor.
+    *(SELF | {"num_identifiers": number, "slots": number} for number in (6, 24, 48)),
+    SELF,
 )
 
 
