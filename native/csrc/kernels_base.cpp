@@ -5,8 +5,10 @@
 #include <cstring>
 
 #define LANES 4
-#define MOST_ROWS 4
-#define MOST_VECS 2
+#define WIDE_ROWS 4
+#define WIDE_VECS 2
+#define PAIR_ROWS 4
+#define ONE_ROWS 8
 #define MOORING_ISA base
 #define MOORING_KERNELS base_kernels
 #include "kernels.inl"

@@ -15,7 +15,7 @@ from mooring.named import suggest
 from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none, shown
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
-from mooring.ops.state import check_state, statistics_dtype
+from mooring.ops.state import check_state, softplus, statistics_dtype
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
@@ -213,9 +213,8 @@ class SlotUpdate(nn.Module):
 
     def mass_feature(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
         """How much was written, relative to the anchor."""
-        if self.mass == "softplus":
-            return ops.softplus_odds(state, self.anchor_logit)
-        return ops.log_odds(state, self.anchor_logit).clamp(min=LOG_ODDS_FLOOR)
+        odds = state.log_mass - self.anchor_logit
+        return softplus(odds) if self.mass == "softplus" else odds.clamp(min=LOG_ODDS_FLOOR)
 
     def anchor_weight(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
         """The anchors' share of the softmax, see :func:`mooring.ops.anchor_weight`."""

@@ -149,7 +149,8 @@ def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
 
 def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
     """``axes`` names what is expected, as in ``"slots heads dim"``."""
-    check_tensor(who, name, tensor)
+    if not isinstance(tensor, Tensor):
+        check_tensor(who, name, tensor)
     if tensor.dim() != len(axes.split()):
         raise ValueError(
             f"{who}: {name} has shape {tuple(tensor.shape)} but [{', '.join(axes.split())}] was expected. "
@@ -168,7 +169,8 @@ def check_floating(who: str, **tensors: Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is None:
             continue
-        check_tensor(who, name, tensor)
+        if not isinstance(tensor, Tensor):
+            check_tensor(who, name, tensor)
         if not tensor.is_floating_point():
             raise TypeError(
                 f"{who}: {name} has dtype {short(tensor.dtype)} but a floating one was expected. Pass {name}.float()."
@@ -177,13 +179,17 @@ def check_floating(who: str, **tensors: Tensor | None) -> None:
 
 def check_device(who: str, **tensors: Tensor | None) -> None:
     """All tensors on the device of the first one."""
-    present = [(name, tensor) for name, tensor in tensors.items() if tensor is not None]
-    first_name, first = present[0]
-    for name, tensor in present:
-        check_tensor(who, name, tensor)
-        if tensor.device != first.device:
+    first_name, device = "", None
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            check_tensor(who, name, tensor)
+        if device is None:
+            first_name, device = name, tensor.device
+        elif tensor.device != device:
             raise ValueError(
-                f"{who}: {name} is on {tensor.device} but {first_name} is on {first.device}. "
+                f"{who}: {name} is on {tensor.device} but {first_name} is on {device}. "
                 f"Move one of them, e.g. {name}.to({first_name}.device)."
             )
 

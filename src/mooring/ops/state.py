@@ -199,8 +199,13 @@ def softplus_odds(state: SlotState, anchor_logit: Float[Tensor, "slots heads"]) 
     With node logits equal to the anchor's this is ``log(1 + count)``; for large masses it meets :func:`log_odds`.
     """
     check_anchor("softplus_odds", state, anchor_logit)
+    return softplus(state.log_mass - anchor_logit)
+
+
+def softplus(odds: Tensor) -> Tensor:
+    """Return the softplus of log-odds."""
     # softplus(-inf) has a NaN gradient (0 * inf). Far below any mass that counts, a bound has none.
-    return torch.nn.functional.softplus((state.log_mass - anchor_logit).clamp(min=-1e4), threshold=80.0)
+    return torch.nn.functional.softplus(odds.clamp(min=-1e4), threshold=80.0)
 
 
 Made = TypeVar("Made")
