@@ -26,6 +26,7 @@ import json
 import sys
 from pathlib import Path
 
+sys.modules["mooring_native"] = None  # make demo installs the extra `suite` alone
 from mooring.suite.cli import app
 from mooring.suite.train import RunRequest, get_experiment, run_one
 

@@ -11,7 +11,7 @@ MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
 
 @pytest.fixture
 def without_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "is_installed", lambda: False)
+    monkeypatch.setattr(backend, "native_code", lambda: None)
 
 
 def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
@@ -50,7 +50,7 @@ def test_no_products_of_half_precision_in_a_backward_under_autocast() -> None:
 
 
 def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "is_installed", lambda: True)
+    monkeypatch.setattr(backend, "native_code", lambda: native)
     assert chosen(None, 20) == "native"
     assert chosen(MOLECULES, len(MOLECULES)) == "native"
     assert backend.of(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")

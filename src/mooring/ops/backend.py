@@ -16,12 +16,12 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, Protocol, cast, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from mooring.ops import native, plain, tiles
+from mooring.ops import plain, tiles
 from mooring.ops.checks import Switch
 from mooring.ops.plain import is_transformed
 from mooring.ops.plan import Plan
@@ -52,7 +52,7 @@ class use_backend(Switch):
             raise ValueError(
                 f"use_backend: got {name!r} but 'tiles', 'plain', 'native', 'triton' or None was expected."
             )
-        if name == "native" and not native.is_installed():
+        if name == "native" and native_code() is None:
             raise ValueError(
                 "use_backend: 'native' needs mooring-native. Run pip install --no-build-isolation ./native."
             )
@@ -85,14 +85,15 @@ def of(plan: Plan, *tensors: Tensor | None) -> Code:
     name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "triton":
         return cast(Code, importlib.import_module("mooring.ops.triton"))
-    return cast(Code, {"plain": plain, "native": native, "tiles": tiles}[name])
+    return cast(Code, {"plain": plain, "native": native_code(), "tiles": tiles}[name])
 
 
 def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
     """Return the code for a write and a read of the same scores; None if each had better compute its own."""
     name = choose(*tensors, small=lambda: plain.is_small(plan))
-    if name == "native" and native.keeps_scores(plan.num_nodes, rows):
-        return cast(ScoredCode, native)
+    if name == "native":
+        native: Any = native_code()
+        return cast(ScoredCode, native) if native.keeps_scores(plan.num_nodes, rows) else None
     return cast(ScoredCode, plain) if name == "plain" and plan.is_concrete else None
 
 
@@ -117,9 +118,18 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     # Under autocast PyTorch's own backward would form products of half precision.
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return "tiles"
-    if native.suits(given) and native.is_installed():
+    if (native := native_code()) is not None and native.suits(given):
         return "native"
     return "plain" if small() else "tiles"
+
+
+@cache
+def native_code() -> Any:
+    """Return :mod:`mooring.ops.native` if its operators are installed and can be loaded; None otherwise."""
+    if importlib.util.find_spec("mooring_native") is None:
+        return None
+    native = importlib.import_module("mooring.ops.native")
+    return native if native.can_be_loaded() else None
 
 
 @cache

@@ -95,14 +95,9 @@ def checks_values() -> bool:
 
 def readable(tensor: Tensor) -> bool:
     """Whether Python may look at its values: not in a traced graph, nor of shapes alone, nor mapped by ``vmap``."""
-    return not torch.compiler.is_compiling() and not _has_no_data(tensor)
-
-
-def _has_no_data(tensor: Tensor) -> bool:
-    """A tensor of shapes alone (meta, fake), or one that ``torch.func`` has wrapped."""
-    if tensor.is_meta or isinstance(tensor, FakeTensor):
-        return True
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    if torch.compiler.is_compiling() or tensor.is_meta or isinstance(tensor, FakeTensor):
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def refuse_jit_trace(who: str) -> None:
@@ -253,7 +248,7 @@ def check_log_weight(
             f"{[num_nodes, *rows]} was expected; 1 in place of slots or heads is shared by all. Add or drop an axis, "
             "e.g. log_weight.unsqueeze(-1)."
         )
-    if values and checks_values() and not _has_no_data(log_weight):
+    if values and checks_values() and readable(log_weight):
         wrong = log_weight.isnan() | log_weight.isposinf()
         if bool(wrong.any()):
             node = int(wrong.nonzero()[0, 0])
@@ -288,7 +283,7 @@ def check_index(
     if num_graphs is None and type(index) is Tensor and index.is_meta:
         raise ValueError(f"{who}: {name} is on meta, where ids have no values to count graphs by. Pass {count_name}.")
     count: int = _count(index) if num_graphs is None else num_graphs
-    if checks_values() and index.numel() and not _has_no_data(index):
+    if checks_values() and index.numel() and readable(index):
         smallest, largest = int(index.min()), int(index.max())
         if smallest < 0 or largest >= count:
             or_raise = f", or raise {count_name} to {largest + 1}" if smallest >= 0 else ""
@@ -328,7 +323,7 @@ def check_ptr(
     if batch is not None:
         num_nodes = batch.numel() if num_nodes is None else num_nodes
         check_ids(who, "batch", batch, num_nodes)
-    looks = checks_values() and ptr.device.type == "cpu" and not _has_no_data(ptr)
+    looks = checks_values() and ptr.device.type == "cpu" and readable(ptr)
     if num_nodes is None:
         num_nodes = int(ptr[-1])
     if looks:

@@ -7,10 +7,8 @@ A second derivative, a batched backward and the tangent of a backward are taken 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -27,11 +25,8 @@ MOST_SCORES = 256 << 20
 KEPT_BOUNDS = 8 << 20
 
 
-@cache
-def is_installed() -> bool:
-    """Return whether the operators can be loaded; warn if they are installed but cannot."""
-    if importlib.util.find_spec("mooring_native") is None:
-        return False
+def can_be_loaded() -> bool:
+    """Load the operators; return False after a warning if that fails."""
     try:
         importlib.import_module("mooring_native")
     except (ImportError, OSError) as error:

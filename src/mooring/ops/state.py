@@ -231,7 +231,7 @@ def untransformed(make: Callable[[], Made]) -> Made:
 
     Dynamo traces ``make`` like any other code.
     """
-    if torch.compiler.is_dynamo_compiling():
+    if torch.compiler.is_dynamo_compiling() or not (is_transformed() or torch.is_inference_mode_enabled()):
         return make()
     with ExitStack() as stack:
         if torch._C._are_functorch_transforms_active():

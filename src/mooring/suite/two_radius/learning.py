@@ -17,6 +17,8 @@ LEADERBOARD = "two-radius-leaderboard"
 WIDTH, WIDE, LEARNED = "width", "wide", "learnability"
 # What is changed there, one at a time; identifiers together with the slots.
 SIZES = {"num_identifiers": "Identifiers", "slots": "Slots", "channels": "Width", "temperature": "Temperature"}
+# The ways to slots: given addresses, each node's own state as its address, and content.
+ROUTED_BY = ("address", "own state", "content")
 # A share of right answers that counts as learned.
 ENOUGH = 0.99
 # Seeds from here on choose settings and are in no table.
@@ -153,7 +155,7 @@ def wide_points(records: Records) -> list[WidePoint]:
 )
 def learnability(records: Records, preset: str) -> Body | None:
     """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
-    apart = (*SIZES, "addressed")
+    apart = (*SIZES, "addressed", "routing")
     groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
     if not groups:
         return None
@@ -161,14 +163,14 @@ def learnability(records: Records, preset: str) -> Body | None:
     groups.sort(
         key=lambda item: (
             order.index(item.model),
-            not _addressed(item),
+            ROUTED_BY.index(_routed_by(item)),
             [float(item.first.number("config", name)) for name in SIZES],
         )
     )
     rows = [
         (
             item.title,
-            "address" if _addressed(item) else "content",
+            _routed_by(item),
             *(f"{item.first.number('config', name):g}" for name in SIZES),
             *(_reached(item, name) for name in ("label", "both")),
             shares(item, "metrics", "best", "both"),
@@ -184,14 +186,16 @@ def learnability(records: Records, preset: str) -> Body | None:
         Column("Both"),
         Column("Seeds"),
     )
-    addressed = [item for item in groups if _addressed(item)]
-    models = dict.fromkeys(item.model for item in addressed)
-    notes = [sentence for model in models for sentence in _growth(model, addressed)]
+    notes = []
+    for model, way in dict.fromkeys((item.model, _routed_by(item)) for item in groups):
+        notes += _growth(model, way, [item for item in groups if (item.model, _routed_by(item)) == (model, way)])
     return Body(columns, rows, notes, groups=groups)
 
 
-def _addressed(item: Group) -> bool:
-    return item.first.find("config", "addressed") is not False
+def _routed_by(item: Group) -> str:
+    if item.first.find("config", "addressed") is not False:
+        return "address"
+    return "own state" if item.first.find("config", "memory", "routing") == "self" else "content"
 
 
 def updates_to(run: Record, metric: str) -> int | None:
@@ -213,9 +217,8 @@ def _reached(item: Group, metric: str) -> str:
     return text if len(solved) == len(item.runs) else f"{text} ({len(solved)} of {len(item.runs)})"
 
 
-def _growth(model: str, groups: Sequence[Group]) -> list[str]:
+def _growth(model: str, way: str, of_model: Sequence[Group]) -> list[str]:
     """How the updates grow with identifiers and with width, by least squares over logarithms."""
-    of_model = [item for item in groups if item.model == model]
     values = {name: [item.first.number("config", name) for item in of_model] for name in SIZES}
     usual = {name: max(set(sizes), key=sizes.count) for name, sizes in values.items()}
     sentences = []
@@ -235,9 +238,9 @@ def _growth(model: str, groups: Sequence[Group]) -> list[str]:
             ]
             if len(points) > 2:
                 slope = linear_regression(*zip(*points, strict=True)).slope
-                what = f"{SIZES[name].lower()}{' and slots together' if follows else ''}"
+                what = f"{SIZES[name].lower()}{' and slots together' if follows else ''} to the power {slope:.2f}"
                 sentences.append(
-                    f"{title(model, line[0].first)}: updates to 99 % of {metric.capitalize()} grow with {what} to the "
-                    f"power {slope:.2f} ({len(points)} sizes)."
+                    f"{title(model, line[0].first)}, routed by {way}: updates to 99 % of {metric.capitalize()} grow "
+                    f"with {what} ({len(points)} sizes)."
                 )
     return sentences
