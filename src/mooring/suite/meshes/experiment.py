@@ -106,6 +106,11 @@ ELASTICITY = HEAT.but(physics="elasticity")
 LARGE = HEAT.but(nodes=(5_000, 50_000), batch_size=1, train_graphs=200, steps_per_epoch=200, epochs=5).but(
     validation_graphs=10, test_graphs=20, beyond_graphs=5
 )
+# One size changed at a time. Few of the largest meshes fit into memory, so there are few of every size.
+SLOTS = HEAT
+NODES = HEAT.but(batch_size=1, train_graphs=100, steps_per_epoch=100, epochs=5).but(
+    validation_graphs=10, test_graphs=20, beyond_graphs=0
+)
 QUICK = HEAT.but(epochs=6, steps_per_epoch=75, train_graphs=300, channels=32).but(
     validation_graphs=20, test_graphs=40, beyond_graphs=20
 )
@@ -125,6 +130,8 @@ class MeshExperiment(FiniteExperiment):
         "heat": HEAT,
         "elasticity": ELASTICITY,
         "heat-large": LARGE,
+        "slots": SLOTS,
+        "nodes": NODES,
     }
     models: ClassVar[tuple[str, ...]] = ("none", "vn", "cross-attn", "anchored", "physics-attention")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("error", "min")
