@@ -50,6 +50,11 @@ class MeshNet(GNN):
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Any:
         """As in :class:`~mooring.models.GNN`, without ``pe``."""
+        if x.size(-1) != len(self.mean):
+            raise ValueError(
+                f"{type(self).__name__}: x has {x.size(-1)} features but {len(self.mean)} were expected. A mesh of "
+                "another physics has more or fewer. Pass one of the physics that the network was built for."
+            )
         if self.waves:
             options["pe"] = octaves(x[:, :2], self.waves)
         found = super().forward((x - self.mean) / self.deviation, *args, **options)
