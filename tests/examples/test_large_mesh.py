@@ -17,7 +17,7 @@ import torch
 from support import ROOT
 
 SCRIPT = ROOT / "examples" / "large_mesh.py"
-SIZES = ("--nodes", "1500", "--channels", "16", "--layers", "2")
+SIZES = ("--nodes", "1500", "--channels", "16", "--layers", "2", "--double")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def example() -> ModuleType:
 
 
 def test_three_processes_have_the_gradients_of_one(example: ModuleType, tmp_path: Path) -> None:
-    losses, gradients = example.train(1500, 3, 16, 2)
+    losses, gradients = example.train(1500, 3, 16, 2, torch.float64)
     torch.save(gradients, tmp_path / "gradients.pt")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", str(SCRIPT)]
     done = subprocess.run(
@@ -45,12 +45,12 @@ def test_three_processes_have_the_gradients_of_one(example: ModuleType, tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = [float(text) for text in re.findall(r"^step \d+  loss (\S+)", done.stdout, re.MULTILINE)]
-    assert found == pytest.approx(losses, rel=1e-3, abs=2e-6)
+    assert found == pytest.approx(losses, rel=1e-6, abs=1e-6)
     (apart,) = re.findall(r"largest difference of gradients: (\S+) of", done.stdout)
-    assert float(apart) < 1e-3
+    assert float(apart) < 1e-10
     assert len(re.findall(r"[\d,]+ bytes", done.stdout)) == 3
     # The comparison sees a hundredth.
-    off = example.train(1500, 1, 16, 2, rank=0, world=1)[1]
+    off = example.train(1500, 1, 16, 2, torch.float64)[1]
     off[3] += 0.01 * off[3].abs().max()
     assert example.difference(off, gradients) == pytest.approx(0.01, rel=0.01)
 
