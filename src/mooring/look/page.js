@@ -34,7 +34,7 @@ function describe() {
   if (!active) return;
   const { graph, kind, index } = active, amount = call().slots;
   if (kind === "node") {
-    const writes = ranked(amount, (m) => weight("write", graph, index, m)), reads = ranked(amount, (m) => weight("read", graph, index, m));
+    const writes = ranked(amount, (m) => weight("write", graph, index, m), lightest(graph)), reads = ranked(amount, (m) => weight("read", graph, index, m));
     const about = make(details, "div");
     make(about, "h2", {}, `${nodeName(graph, index)}, ${look.graphs[graph].name}`);
     make(about, "p", {}, facts(graph, index) || "no further values in the data");
@@ -60,12 +60,12 @@ function describe() {
       line(`content norm: ${short(value("content", shown, index))}${moved}`);
     }
     line(`slot as read, norm: ${short(value("slot", shown, index))}`);
-    const writers = ranked(size(shown), (i) => weight("write", shown, i, index));
+    const writers = ranked(size(shown), (i) => weight("write", shown, i, index), lightest(shown));
     if (inside(shown).write) line(`written by ${short(spread(shown, index))} nodes in effect`);
     const none = inside(shown).write ? "Nobody writes to it." : "This module has no write weights.";
     bars(box, "its nodes", writers.map(([i, w]) => [nodeName(shown, i), w]), none, look.graphs[shown].total);
   }
-  const heaviest = ranked(size(graph), (i) => weight("write", graph, i, index)).slice(0, 3);
+  const heaviest = ranked(size(graph), (i) => weight("write", graph, i, index), lightest(graph)).slice(0, 3);
   const listed = heaviest.map(([i, w]) => `${nodeName(graph, i)} ${percent(w)}`).join(", ");
   by("status").textContent = `${slotSentence(graph, index)}. Heaviest: ${listed || "none"}.`;
 }

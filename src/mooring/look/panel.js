@@ -67,11 +67,17 @@ function Panel(graph, place) {
     let path = "";
     for (let i = 0; i < ends.length; i += 2) {
       const [a, b] = at.node[ends[i]], [c, d] = at.node[ends[i + 1]];
+      // What lies beyond one side of a zoomed drawing is not written out: it is most of a large graph.
+      if (Math.max(a, c) < 0 || Math.max(b, d) < 0 || Math.min(a, c) > room.wide || Math.min(b, d) > room.high) continue;
       path += `M${a.toFixed(1)} ${b.toFixed(1)}L${c.toFixed(1)} ${d.toFixed(1)}`;
     }
     edges.setAttribute("d", path);
     radius = Math.max(least, Math.min(9, least * zoom ** 0.4));
-    nodes.forEach((node, i) => node.setAttribute("d", outline(kinds.length ? kinds.indexOf(one.facts.type[i]) : 0, ...at.node[i], radius)));
+    const near = ([x, y]) => x > -radius && y > -radius && x < room.wide + radius && y < room.high + radius;
+    nodes.forEach((node, i) => {
+      if (near(at.node[i])) node.setAttribute("d", outline(kinds.length ? kinds.indexOf(one.facts.type[i]) : 0, ...at.node[i], radius));
+      else if (node.getAttribute("d")) node.setAttribute("d", "");
+    });
     symbols.forEach((symbol, i) => { symbol.setAttribute("x", at.node[i][0].toFixed(1)); symbol.setAttribute("y", at.node[i][1].toFixed(1)); });
     figure.classList.toggle("zoomed", zoom > 1);
     paint();
@@ -120,15 +126,15 @@ function Panel(graph, place) {
     chosen = node >= 0 ? nodes[node] : null;
     if (chosen) { chosen.classList.add("chosen"); chosen.setAttribute("aria-selected", "true"); }
     slots.forEach((group, m) => {
-      const touched = node < 0 || weight("write", graph, node, m) > 0.0005 || weight("read", graph, node, m) > 0.02;
+      const touched = node < 0 || weight("write", graph, node, m) > lightest(graph) || weight("read", graph, node, m) > 0.02;
       group.setAttribute("opacity", (slot >= 0 ? m === slot : touched) ? "1" : "0.3");
       group.setAttribute("aria-selected", String(m === slot && here));
     });
     if (node >= 0) for (const kind of ["write", "read"]) {
-      ranked(amount, (m) => weight(kind, graph, node, m)).slice(0, 8).forEach(([m, w]) => link(kind, node, m, w));
+      ranked(amount, (m) => weight(kind, graph, node, m), lightest(graph)).slice(0, 8).forEach(([m, w]) => link(kind, node, m, w));
     }
     if (here && slot >= 0) {
-      ranked(count, (i) => strength[i]).slice(0, 16).forEach(([i, w]) => link(routed(), i, slot, w));
+      ranked(count, (i) => strength[i], lightest(graph)).slice(0, 16).forEach(([i, w]) => link(routed(), i, slot, w));
     }
     const spot = here && (active.kind === "slot" || visible(at.node[active.index])) ? at[active.kind][active.index] : null;
     cursor.setAttribute("r", spot ? (active.kind === "node" ? radius + 3.5 : 18) : 0);

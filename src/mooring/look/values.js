@@ -66,7 +66,10 @@ function short(number) {
   if (size !== 0 && (size >= 1e5 || size < 1e-3)) return number.toExponential(1);
   return size >= 100 ? number.toFixed(0) : size >= 10 ? number.toFixed(1) : number.toFixed(2);
 }
-const percent = (number) => (number === null ? "–" : `${(100 * number).toFixed(number < 0.0995 ? 1 : 0)} %`);
+const percent = (number) => {
+  if (number === null) return "–";
+  return `${number > 5e-6 && number < 0.0005 ? Number((100 * number).toPrecision(1)) : (100 * number).toFixed(number < 0.0995 ? 1 : 0)} %`;
+};
 const massText = (graph, slot) => (call().anchored ? `×${short(mass(graph, slot))}` : short(mass(graph, slot)));
 function hue(slot) {
   const wheel = (slot * 137.508 + 205) % 300;
@@ -88,6 +91,8 @@ const nodeName = (graph, node) => {
   return `${symbols.length ? symbols[node] : "node"} ${ids ? ids[node] : node}`;
 };
 const facts = (graph, node) => Object.entries(look.graphs[graph].facts).map(([name, values]) => `${name} ${values[node]}`).join(", ");
-function ranked(count, score) {
-  return Array.from({ length: count }, (_, i) => [i, score(i)]).filter((pair) => pair[1] > 0.0005).sort((a, b) => b[1] - a[1]);
+// Of ten thousand nodes each writes little to a slot, but it writes.
+const lightest = (graph) => Math.min(0.0005, 0.05 / look.graphs[graph].total);
+function ranked(count, score, least = 0.0005) {
+  return Array.from({ length: count }, (_, i) => [i, score(i)]).filter((pair) => pair[1] > least).sort((a, b) => b[1] - a[1]);
 }

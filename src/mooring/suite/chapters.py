@@ -174,6 +174,22 @@ def nodes() -> tuple[Exhibit, ...]:
 
 
 @chapter(
+    "meshes",
+    "Learned solvers on meshes",
+    lead="""
+    The temperature or the stress at every node of a plate with holes. It depends on the boundary on the other side of
+    the plate, many more steps away than the network has layers.
+    """,
+    command="python experiments/meshes.py",
+    needs="meshes",
+)
+def meshes() -> tuple[Exhibit, ...]:
+    from mooring.suite.meshes import tables
+
+    return tables.memories, tables.curves, tables.sizes
+
+
+@chapter(
     "leaderboard",
     "Every module",
     lead="All modules under one interface, one budget and one search of the learning rate.",
@@ -249,6 +265,7 @@ CHAPTERS = (
     molecules,
     peptides,
     nodes,
+    meshes,
     leaderboard,
     verify,
     audit,

@@ -67,6 +67,8 @@ def test_every_model_has_one_budget_of_parameters() -> None:
     for model in (*MeshExperiment.models, "ogb-vn", "gmt", "perceiver"):
         net = small(model, channels=32, slots=8, heads=4).build()
         sizes[model] = sum(parameter.numel() for parameter in net.parameters())
+    net = small("anchored", channels=32, slots=8, heads=4, routing="self").build()
+    sizes["self-addressed"] = sum(parameter.numel() for parameter in net.parameters())
     for model, size in sizes.items():
         assert size == pytest.approx(sizes["anchored"], rel=0.05), model
 

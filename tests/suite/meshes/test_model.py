@@ -67,3 +67,9 @@ def test_the_error_is_relative_and_of_one_mesh_at_a_time() -> None:
     assert found.tolist() == pytest.approx([3.0 / 5.0, 0.0, 0.0], abs=1e-6)
     found.sum().backward()
     assert_finite(prediction.grad)
+
+
+def test_a_mesh_of_another_physics_is_refused() -> None:
+    model, (x, edges, edge_attr) = net(), inputs()
+    with pytest.raises(ValueError, match="MeshNet: x has 6 features but 7 were expected"):
+        model(x[:, :6], edges, edge_attr, BATCH)

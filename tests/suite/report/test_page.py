@@ -170,7 +170,7 @@ def test_every_figure_is_explained_in_two_sentences(built: tuple[Summary, str]) 
 def test_chapters_with_records_are_shown_and_the_others_named(built: tuple[Summary, str]) -> None:
     summary, text = built
     assert summary.sections == ("two-radius", "capacity", "original", "motifs", "linksets", "verify", "audit", "bench")
-    assert summary.missing == ("learning", "motifs-tuned", "molecules", "peptides", "nodes", "leaderboard")
+    assert summary.missing == ("learning", "motifs-tuned", "molecules", "peptides", "nodes", "meshes", "leaderboard")
     assert "Every module: <code>mooring run two-radius-leaderboard --preset screen</code>" in text
     assert "16.7" in text
     assert 'id="leaderboard"' not in text

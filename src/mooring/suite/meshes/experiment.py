@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mooring import zoo
 from mooring.models.layers import LINEAR, ConvName
 from mooring.nn import MemoryOptions
 from mooring.suite.meshes.data import (
@@ -99,11 +100,16 @@ class MeshConfig(FiniteConfig, MemoryConfig):
         return getattr(self, f"{'beyond' if split in BEYOND else split}_graphs")
 
 
-HEAT = MeshConfig(epochs=40, steps_per_epoch=250)
+HEAT = MeshConfig(epochs=8, steps_per_epoch=250)
 ELASTICITY = HEAT.but(physics="elasticity")
 # Fewer and larger meshes, one at a time: as many nodes per update as six to sixty of the small ones.
-LARGE = HEAT.but(nodes=(5_000, 50_000), batch_size=1, train_graphs=200, steps_per_epoch=200, epochs=30).but(
+LARGE = HEAT.but(nodes=(5_000, 50_000), batch_size=1, train_graphs=200, steps_per_epoch=200, epochs=5).but(
     validation_graphs=10, test_graphs=20, beyond_graphs=5
+)
+# One size changed at a time. Few of the largest meshes fit into memory, so there are few of every size.
+SLOTS = HEAT
+NODES = HEAT.but(batch_size=1, train_graphs=100, steps_per_epoch=100, epochs=5).but(
+    validation_graphs=10, test_graphs=20, beyond_graphs=0
 )
 QUICK = HEAT.but(epochs=6, steps_per_epoch=75, train_graphs=300, channels=32).but(
     validation_graphs=20, test_graphs=40, beyond_graphs=20
@@ -124,6 +130,8 @@ class MeshExperiment(FiniteExperiment):
         "heat": HEAT,
         "elasticity": ELASTICITY,
         "heat-large": LARGE,
+        "slots": SLOTS,
+        "nodes": NODES,
     }
     models: ClassVar[tuple[str, ...]] = ("none", "vn", "cross-attn", "anchored", "physics-attention")
     select: ClassVar[tuple[str, Literal["max", "min"]]] = ("error", "min")
@@ -139,7 +147,9 @@ class MeshExperiment(FiniteExperiment):
 
     def build(self) -> MeshNet:
         config = self.config
-        memory = memory_of(self.model, config.memory)
+        # Self-addressed slots have no keys for the read; they get the same budget as slots found by content.
+        reference = replace(config.memory, routing="free").at(config.channels)
+        memory = memory_of(self.model, config.memory, budget=zoo.size("anchored", reference))
         # A network without a memory has no place for them.
         places: dict[str, Any] = {"memory_after": config.places, "carry": config.carry}
         net = MeshNet(

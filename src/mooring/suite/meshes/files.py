@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.meshes.data.mesh import Mesh, MeshError, check_mesh
+from mooring.suite.meshes.data.mesh import KINDS, Mesh, MeshError, check_mesh
 
 #: The point data of a file that are read, by the names of :class:`Mesh`. The solution may be missing.
 FIELDS = ("coefficient", "source", "kind", "value", "solution")
@@ -29,7 +29,11 @@ def read_mesh(path: Path | str, names: Mapping[str, str] | None = None) -> Mesh:
     import meshio
 
     where, names = Path(path).name, names or {}
-    file = meshio.read(path)
+    try:
+        file = meshio.read(path)
+    except (Exception, SystemExit) as error:  # meshio exits where all readers of a suffix fail
+        reason = str(error) if isinstance(error, meshio.ReadError) else "its content is not what its suffix says."
+        raise MeshError(f"{where}: meshio cannot read it: {reason} Pass a whole file in a format of meshio.") from None
     position = np.asarray(file.points, np.float32)
     if position.shape[1] == 3:
         if np.ptp(position[:, 2]) > 0.0:
@@ -53,9 +57,11 @@ def read_mesh(path: Path | str, names: Mapping[str, str] | None = None) -> Mesh:
         found[field] = np.asarray(file.point_data.get(name, np.zeros(len(position))))
     wide = {name: _in_plane(found[name]) for name in ("source", "value")}
     flat = {name: found[name].reshape(-1).astype(np.float32) for name in ("coefficient", "solution")}
-    kind = found["kind"].reshape(-1).astype(np.uint8)
+    kind = found["kind"].reshape(-1)
+    if (odd := ~np.isin(kind, range(len(KINDS)))).any():
+        raise MeshError(f"{where}: kind is {kind[odd][0]:g} somewhere, expected 0 to 3: {', '.join(KINDS)}.")
     triangles = np.concatenate(cells).T.astype(np.int32)
-    return check_mesh(Mesh(position=position, kind=kind, cells=triangles, **wide, **flat), where)
+    return check_mesh(Mesh(position=position, kind=kind.astype(np.uint8), cells=triangles, **wide, **flat), where)
 
 
 def write_mesh(path: Path | str, mesh: Mesh, fields: Mapping[str, NDArray[np.floating]] | None = None) -> None:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.models import GNN
+from mooring.ops import Plan
 
 
 class MeshNet(GNN):
@@ -48,11 +49,23 @@ class MeshNet(GNN):
         deviation = torch.where(deviation > 1e-6, deviation, 1.0)
         self.set_scale(x.mean(dim=0), deviation, y.square().mean().sqrt().clamp(min=1e-6))
 
-    def forward(self, x: Tensor, *args: Any, **options: Any) -> Any:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Plan | None = None,
+        **options: Any,
+    ) -> Any:
         """As in :class:`~mooring.models.GNN`, without ``pe``."""
+        if x.size(-1) != len(self.mean):
+            raise ValueError(
+                f"{type(self).__name__}: x has {x.size(-1)} features but {len(self.mean)} were expected. A mesh of "
+                "another physics has more or fewer. Pass one of the physics that the network was built for."
+            )
         if self.waves:
             options["pe"] = octaves(x[:, :2], self.waves)
-        found = super().forward((x - self.mean) / self.deviation, *args, **options)
+        found: Any = super().forward((x - self.mean) / self.deviation, edge_index, edge_attr, batch, **options)
         out, state = found if isinstance(found, tuple) else (found, None)
         solution = out.squeeze(1) * self.unit
         return solution if state is None else (solution, state)

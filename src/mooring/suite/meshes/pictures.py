@@ -28,6 +28,8 @@ PAPER = np.ones(3)
 def slot_shares(memory: SlotMemory | None, batch: torch.Tensor) -> NDArray[np.float64]:
     """Return how much of what a node writes goes to each slot, ``[nodes, slots]``; rows sum to one.
 
+    Of several heads the one is taken that is surest of its slots: a mean of heads would show none of them.
+
     Args:
         memory: of a pass through a network with ``return_state=True``.
         batch: the mesh of each node.
@@ -38,7 +40,9 @@ def slot_shares(memory: SlotMemory | None, batch: torch.Tensor) -> NDArray[np.fl
         )
     # A node's weight in a slot is its part of the slot's mass.
     score = memory.write_weights.detach().double().log() + memory.state.log_mass.detach().double()[batch]
-    return np.asarray(score.softmax(dim=1).mean(dim=2).numpy())
+    shares = score.softmax(dim=1)
+    surest = shares.square().sum(dim=1).mean(dim=0).argmax()
+    return np.asarray(shares[:, :, surest].numpy())
 
 
 def draw(mesh: Mesh, prediction: NDArray[np.floating], shares: NDArray[np.floating] | None = None) -> Figure:
@@ -107,9 +111,13 @@ def _slots(panel: Any, mesh: Mesh, shares: NDArray[np.floating]) -> None:
     sure = np.sqrt(sure)[:, None]
     colour = np.array([COLOURS[slot % len(COLOURS)] for slot in largest])
     colour = sure * colour + (1.0 - sure) * PAPER
+    # Each node colours its third of every triangle around it.
     corners = mesh.position[mesh.cells.T]
-    face = colour[mesh.cells.T].mean(axis=1)
-    panel.add_collection(PolyCollection(corners, facecolors=face, edgecolors=face, linewidths=0.4))
+    after, before = ((corners + np.roll(corners, shift, axis=1)) / 2 for shift in (-1, 1))
+    centre = np.broadcast_to(corners.mean(axis=1, keepdims=True), corners.shape)
+    thirds = np.stack([corners, after, centre, before], axis=2).reshape(-1, 4, 2)
+    face = colour[mesh.cells.T].reshape(-1, 3)
+    panel.add_collection(PolyCollection(thirds, facecolors=face, edgecolors=face, linewidths=0.4))
     panel.autoscale_view()
     used = len(np.unique(largest))
     panel.set_title(f"the slot a node writes to: {used} of {shares.shape[1]}", color=INK)

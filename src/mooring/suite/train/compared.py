@@ -42,15 +42,18 @@ def describe_model(model: str) -> dict[str, Any]:
     return describe(model, TITLES)
 
 
-def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) -> Callable[[int], nn.Module] | None:
+def memory_of(
+    model: str, options: MemoryOptions, *, one_graph: bool = False, budget: int | None = None
+) -> Callable[[int], nn.Module] | None:
     """What builds the memory of a model from the width of its nodes; None for the network alone.
 
-    All but ``"plain"`` have the parameters of the anchored module, ``"none"`` in an MLP that sees one node at a time.
+    All but ``"plain"`` have the parameters of the budget, ``"none"`` in an MLP that sees one node at a time.
 
     Args:
         model: a name of the zoo, or of :data:`TITLES`.
         options: of the memory.
         one_graph: batches are one graph, over which OGB's batch norm is not defined; it gets layer norm.
+        budget: parameters of each memory; None is those of the anchored module with the same options.
     """
     if model == "plain":
         return None
@@ -58,12 +61,12 @@ def memory_of(model: str, options: MemoryOptions, *, one_graph: bool = False) ->
     def build(channels: int) -> nn.Module:
         spec: MemorySpec = options.at(channels)
         if model == "none":
-            return zoo.filled(Nothing(), spec)
+            return zoo.filled(Nothing(), spec, budget)
         if model in TITLES:
             pool: Any = "mean" if model.endswith("mean") else "sum"
             own = OGBVirtualNode(channels, pool, norm="layer" if one_graph else "batch", dropout=spec.dropout)
-            return zoo.filled(own, spec)
-        module = zoo.matched(model, spec)
+            return zoo.filled(own, spec, budget)
+        module = zoo.matched(model, spec, budget)
         assert module is not None, "only 'none' is None"
         return module
 

@@ -41,9 +41,18 @@ def with_flipped_cell() -> Mesh:
     return replace(square(), cells=cells)
 
 
+def in_two_pieces() -> Mesh:
+    """The square, and beside it a copy of which nothing is fixed."""
+    one, other = square(), changed("kind", [0, 3], FREE)
+    both = {name: np.concatenate([array, getattr(other, name)]) for name, array in vars(one).items() if name != "cells"}
+    both["position"][5:, 0] += 2.0
+    return Mesh(**both, cells=np.concatenate([one.cells, one.cells + 5], axis=1))
+
+
 @pytest.mark.parametrize(
     ("mesh", "message"),
     [
+        (in_two_pieces(), "no node is fixed in the piece with node 5, 6, 7, 8, 9, so the solution is not unique"),
         (without_node_4(), "node 4 is in no cell. Remove loose nodes"),
         (with_flipped_cell(), "cell 2 is flipped: its nodes run clockwise. Swap two"),
         (changed("position", 4, (0.5, 0.0)), "cell 0 has no area. Remove it"),

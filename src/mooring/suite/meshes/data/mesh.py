@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from mooring.suite.meshes.data.plate import boundary, signed_areas
 
@@ -107,8 +109,14 @@ def _check_boundary(mesh: Mesh, where: str) -> None:
         raise MeshError(
             f"{where}: {_listed('node', inside)} is inside but its kind says boundary. Set it to {INTERIOR}."
         )
-    if not (mesh.kind == FIXED).any():
-        raise MeshError(f"{where}: no node is fixed, so the solution is not unique. Give some a kind of {FIXED}.")
+    sides = np.concatenate([mesh.cells[:2], mesh.cells[1:]], axis=1)
+    nodes = len(mesh.position)
+    links = coo_array((np.ones(sides.shape[1]), sides), (nodes, nodes))
+    count, piece = connected_components(links, directed=False)
+    held = np.isin(piece, piece[mesh.kind == FIXED])
+    if not held.all():
+        loose = "no node is fixed" if count == 1 else f"no node is fixed in the piece with {_listed('node', ~held)}"
+        raise MeshError(f"{where}: {loose}, so the solution is not unique. Give some a kind of {FIXED}.")
 
 
 def _listed(name: str, wrong: Any) -> str:
