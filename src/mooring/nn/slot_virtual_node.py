@@ -300,7 +300,7 @@ class SlotVirtualNode(nn.Module):
         if return_state != "slots":
             log_weight = add_log_weights(log_weight, dropped)
             inside = self._inspect(x, compact, routes, writes, reads, log_weight, carried, inside)
-        return out, inside.of_graphs(plan.spread)
+        return out, inside if compact is plan else inside.of_graphs(plan.spread)
 
     def _read_and_integrate(
         self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None, reads: Tensor | None
