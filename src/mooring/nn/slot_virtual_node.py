@@ -23,6 +23,7 @@ from mooring.nn.checks import (
     check_address,
     check_build,
     check_choice,
+    check_graph_features,
     check_input,
     check_positive,
     check_return_state,
@@ -32,7 +33,7 @@ from mooring.nn.checks import (
 )
 from mooring.nn.integrate import IntegrationName, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, carried_slots, gathered
+from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
@@ -79,6 +80,8 @@ class SlotVirtualNode(nn.Module):
         mass_map, content_dropout: as in :class:`SlotUpdate`.
         dropout: in training, the share of writes that are dropped, independently per node, slot and head (the rest are
             scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read.
+        graph_channels: width of the ``graph_features`` that forward then takes, see
+            :class:`~mooring.nn.memory.GraphFeatures`.
         competition: slots compete for nodes, so that masses are soft counts; see :class:`SlotWrite`.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
@@ -123,6 +126,7 @@ class SlotVirtualNode(nn.Module):
         content_dropout: float = 0.0,
         dropout: float = 0.0,
         competition: bool = False,
+        graph_channels: int | None = None,
         merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float | None = None,
     ) -> None:
@@ -166,6 +170,7 @@ class SlotVirtualNode(nn.Module):
         self.dropout = dropout
         self.competition = competition
         self.merge = merge
+        self.graph_channels = graph_channels
         addresses: Addresses | None = None
         if routing == "self":
             addresses = SelfAddresses(channels, slots, heads, channels // heads, temperature)
@@ -193,6 +198,7 @@ class SlotVirtualNode(nn.Module):
                 out_channels=self.integrate.context_channels,
                 **({"temperature": temperature} if addresses is None else {"by_address": True}),
             )
+        self.graph = build_graph_features(who, graph_channels, slots, channels)
 
     @classmethod
     def paper(cls, channels: int, slots: int = 8, heads: int = 4, **options: Any) -> SlotVirtualNode:
@@ -237,7 +243,7 @@ class SlotVirtualNode(nn.Module):
     def reset_parameters(self) -> None:
         if self.write.addresses is not None:
             self.write.addresses.reset_parameters()
-        for module in (self.write, self.update, self.read, self.integrate):
+        for module in (self.write, self.update, self.read, self.integrate, self.graph):
             reset(module)
 
     def forward(
@@ -253,6 +259,7 @@ class SlotVirtualNode(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
+        graph_features: Float[Tensor, "graphs graph_channels"] | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
@@ -266,6 +273,7 @@ class SlotVirtualNode(nn.Module):
             num_graphs: number of graphs, needed when the last ones are empty.
             memory: the :class:`SlotMemory` of an earlier layer with as many slots, to continue from: its slots take the
                 place of the learned ones, as queries (unless slots have addresses) and in the residual.
+            graph_features: what holds for whole graphs, such as a charge: one row each, with ``graph_channels``.
             return_state: also return the :class:`SlotMemory` of this pass; ``"slots"`` leaves out the weights of write
                 and read, which the next layer does not need. They add a quarter to two thirds to the time of a forward,
                 and room for ``2 * nodes * slots * heads`` numbers.
@@ -279,8 +287,9 @@ class SlotVirtualNode(nn.Module):
         )
         check_address(who, address, x, self.address_channels)
         carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.channels), x)
-        # Carried slots and a merge over processes concern every graph, empty ones too.
-        compact = plan.compact if carried is None and self.merge is None else plan
+        check_graph_features(who, graph_features, x, plan.num_graphs, self.graph_channels)
+        # Carried slots, features of graphs and a merge over processes concern every graph, empty ones too.
+        compact = plan.compact if carried is None and self.merge is None and self.graph is None else plan
         writes = writers(sources, log_weight)
         sound = sound_nodes(x, address, writes)
         reads = readers(sound, targets)
@@ -292,6 +301,7 @@ class SlotVirtualNode(nn.Module):
         if self.merge is not None:
             state = self.merge(state)
         slots = self.update(state, gathered(self.write, "identity") if carried is None else carried)
+        slots = slots if self.graph is None else self.graph(slots, graph_features)
         out = self._read_and_integrate(x, slots, compact, routes, reads)
 
         if not return_state:
