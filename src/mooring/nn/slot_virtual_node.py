@@ -54,35 +54,44 @@ class SlotVirtualNode(nn.Module):
     (``eq:anchored``, ``app:protocol``) otherwise; :meth:`paper` builds it as printed.
     Departs: by default a node's own state is its address. Routed by content, slots start as copies of one mean.
 
-    Args:
+    Args: Start here
         channels: width of the node features, in and out; -1 takes that of the first input.
-        slots: number :math:`M` of virtual states; more where there are more keys or roles to keep apart.
-        heads: attention heads; they divide channels.
-        anchored: give each slot and head a private anchor, so that the memory knows how much was written.
-        temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
-            temperature of the sharpest head.
-        address_channels: width of the ``address`` that forward then takes.
+        slots: number :math:`M` of virtual states, 8 by default; more where there are more keys or roles to keep apart.
+        heads: attention heads, 4 by default; they divide channels.
+
+    Args: Counting
+        anchored: give each slot and head a private anchor, so that the memory knows how much was written; the default.
+        competition: slots compete for nodes, so that masses are soft counts; off by default, see :class:`SlotWrite`.
+        integrate: ``"film"`` (Slot-FiLM), the default; ``"linear_film"``, Slot-FiLM and a linear path for counts beyond
+            the range of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
+            :class:`~mooring.nn.Integration`.
+        anchor_init: what the anchors' logits start at, 0 by default, see :class:`SlotUpdate`; the log of a typical
+            number of nodes helps where slots see hundreds of them.
+        mass, mass_map, content_dropout: how the mass is measured and mapped, and how often content is hidden in
+            training, see :class:`SlotUpdate`.
+
+    Args: Addressing
+        address_channels: width of the ``address`` that forward then takes; by default it takes none.
         routing: how nodes find slots. ``"given"``: by ``address``, through static slot addresses and one projection
             shared by writes and reads. ``"self"``: the same, with each node's standardised state as its address, see
             :class:`~mooring.nn.addresses.SelfAddresses`. ``"free"``: by content, with keys of the slots' content for
             the reads. If None, ``"given"`` with ``address_channels`` and ``"self"`` without.
-        mass, split: the mass feature, and whether it is kept apart from the content, see :class:`SlotUpdate`.
-        integrate: ``"film"`` (Slot-FiLM); ``"linear_film"``, Slot-FiLM and a linear path for counts beyond the range
-            of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
-            :class:`~mooring.nn.Integration`.
+        temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
+            temperature of the sharpest head.
+        graph_channels: width of the ``graph_features`` that forward then takes, see
+            :class:`~mooring.nn.memory.GraphFeatures`; by default it takes none.
+
+    Args: Expert
+        split: whether the mass is kept apart from the content, as it is by default; see :class:`SlotUpdate`.
         hidden_channels: hidden width of FiLM. If None, a quarter of channels (at least 16) for Slot-FiLM, which is
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
             where there are as many slots as nodes, but counts less well.
-        update_norm: ``norm`` of :class:`SlotUpdate`; ``"batch"`` learns faster on batches of graphs of a hundred nodes.
-        anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
-            helps where slots see hundreds of them.
-        mass_map, content_dropout: as in :class:`SlotUpdate`.
+        update_norm: ``norm`` of :class:`SlotUpdate`, ``"layer"`` by default; ``"batch"`` learns faster on batches of
+            graphs of a hundred nodes.
         dropout: in training, the share of writes that are dropped, independently per node, slot and head (the rest are
-            scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read.
-        graph_channels: width of the ``graph_features`` that forward then takes, see
-            :class:`~mooring.nn.memory.GraphFeatures`.
-        competition: slots compete for nodes, so that masses are soft counts; see :class:`SlotWrite`.
+            scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read; none
+            by default.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
         init_std: how far from the identity the module starts: the gain of the residual (0.1 if None), the deviation of
