@@ -133,4 +133,4 @@ def _cell(text: str | None) -> str:
 
 
 def _default(value: Any) -> str:
-    return "" if value in (None, "", False, ...) or callable(value) else f"`{value}`"
+    return "" if value is None or value is False or value == "" or value is ... or callable(value) else f"`{value}`"
