@@ -59,6 +59,7 @@ class Table:
         rows: cells as finished text.
         notes: printed below.
         alarms: the (row, column) places of cells that report a failure; they stand out in colour.
+        headline: its result in one sentence, for the head of a page.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     alarms: frozenset[tuple[int, int]] = frozenset()
+    headline: str = ""
 
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: a row of another length"

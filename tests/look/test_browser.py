@@ -35,6 +35,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "plain": look(VirtualNode(CHANNELS), ring(5)),
         "alike": look(alike(), ring(9)),
         "sharp": look(SlotVirtualNode(CHANNELS, 4, 1, temperature=1e-4), ring(9, height=torch.arange(9).float())),
+        "molecule": look(
+            SlotVirtualNode(CHANNELS, 4), anilide(), call=lambda net, data: net(torch.randn(10, CHANNELS))
+        ),
         "types": look(HeteroSlotVirtualNode({"author": 8, "paper": 8}, 4), papers()),
     }
     return {name: page.save(folder / f"{name}.html") for name, page in found.items()}
@@ -62,6 +65,16 @@ def papers() -> HeteroData:
     data["author"].x, data["paper"].x = torch.randn(3, 8), torch.randn(4, 8)
     data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
     return data
+
+
+def anilide() -> Data:
+    """Acetanilide in OGB's features: a double bond, a ring of aromatic ones."""
+    atoms = torch.zeros(10, 9, dtype=torch.long)
+    atoms[:, 0] = torch.tensor([5, 5, 7, 6, 5, 5, 5, 5, 5, 5])
+    ends = torch.tensor([[0, 1], [1, 2], [1, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [8, 9], [9, 4]]).t()
+    types = torch.zeros(10, 3, dtype=torch.long)
+    types[1, 0], types[4:, 0] = 1, 3
+    return Data(x=atoms, edge_index=ends, edge_attr=types)
 
 
 def centre(visit: Visit, selector: str) -> tuple[float, float]:
@@ -320,6 +333,42 @@ def test_zoom_keeps_what_is_pointed_at_and_the_whole_graph_comes_back(browser: A
         assert centre(visit, "#p0n17") == pytest.approx(before, abs=1)
         page.locator("[data-kind=node]").press("+")
         assert page.locator("figure.zoomed").count() == 1
+        assert visit.complaints == []
+
+
+def test_the_address_is_a_link_to_what_is_selected(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["two"]) as visit:
+        assert "#" not in visit.page.evaluate("location.href"), "nothing was chosen yet"
+        visit.page.click("#after")
+        visit.page.select_option("#mode", "read")
+        visit.page.mouse.click(*centre(visit, "#p1n5"))
+        link, said = visit.page.evaluate("location.href"), visit.page.locator("#details").inner_text()
+        assert "memory=1" in link
+        assert "node=1%2C5" in link
+    with Visit(browser, link) as visit:
+        assert visit.page.locator("#details").inner_text() == said
+        assert visit.page.locator("#call").input_value() == "1"
+        assert visit.page.locator("#mode").input_value() == "read"
+        visit.page.mouse.move(*centre(visit, "#p0n1"))
+        assert visit.page.locator("#details").inner_text() == said, "it is kept"
+        visit.page.locator("[data-kind=node]").first.press("Escape")
+        assert "node=" not in visit.page.evaluate("location.href")
+        assert visit.complaints == []
+    for broken in ("#memory=99&head=x&graphs=7,8&node=5,5&slot=0,1e3", "#node=0", "#%"):
+        with Visit(browser, f"{pages['two'].as_uri()}{broken}") as visit:
+            assert visit.page.locator("figure").count() == 2
+            assert visit.page.locator("#details").inner_text() == ""
+            assert visit.complaints == []
+
+
+def test_a_molecule_has_symbols_and_lines_for_the_order_of_its_bonds(
+    browser: Any, artefacts: Path, pages: dict[str, Path]
+) -> None:
+    with Visit(browser, pages["molecule"], 800) as visit:
+        visit.page.screenshot(path=artefacts / "look-molecule-800-light.png", full_page=True)
+        assert "".join(visit.page.locator(".symbol").all_text_contents()) == "CCONCCCCCC"
+        lines = [one.get_attribute("d").count("M") for one in visit.page.locator(".edges").all()]
+        assert lines == [11, 6], "nine single lines, two of the double bond; a dashed one for each bond of the ring"
         assert visit.complaints == []
 
 

@@ -177,6 +177,38 @@ def test_a_molecule_is_drawn_as_a_chemist_would() -> None:
     assert data_of(look(memory, graph))["graphs"][0]["symbols"] == []
 
 
+def acetamide(**more: Tensor) -> Data:
+    """Four heavy atoms in OGB's features, with one double bond, each bond in both directions."""
+    x, ends = torch.zeros(4, 9, dtype=torch.long), torch.tensor([[0, 1, 1], [1, 2, 3]])
+    x[:, 0] = torch.tensor([5, 5, 7, 6])
+    types = torch.zeros(6, 3, dtype=torch.long)
+    types[[1, 4], 0] = 1
+    return Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], dim=1), edge_attr=types, **more)
+
+
+def called(module: nn.Module, data: Data) -> object:
+    return module(torch.randn(data.num_nodes, CHANNELS), data.get("batch"))
+
+
+def test_features_of_ogb_are_drawn_as_atoms_and_bonds() -> None:
+    memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS)
+    drawn = data_of(look(memory, [acetamide(), acetamide()], call=called))["graphs"]
+    for one in drawn:
+        assert one["symbols"] == ["C", "C", "O", "N"]
+        orders = dict(zip(map(tuple, unpacked(one["edges"]).view(-1, 2).tolist()), one["orders"], strict=True))
+        assert orders == {(0, 1): 1.0, (1, 2): 2.0, (1, 3): 1.0}
+    # Positions of the data come first.
+    line = torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    placed = data_of(look(memory, acetamide(pos=line), call=called))["graphs"][0]
+    assert unpacked(placed["x"]).view(-1, 2)[:, 1].unique().numel() == 1
+    # Real features, other widths and numbers that are no atom are drawn as any graph.
+    for change in ({"x": torch.randn(4, 9)}, {"edge_attr": torch.zeros(6, 2).long()}, {"x": 200 + acetamide().x}):
+        other = acetamide()
+        other.update(change)
+        plain = data_of(look(memory, other, call=called))["graphs"][0]
+        assert (plain["symbols"], plain["orders"]) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("model", "data", "says"),
     [

@@ -35,6 +35,10 @@ def masked(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
     return module(x, batch, sources=x[:, 0] > 0, targets=x[:, 1] > 0, log_weight=x[:, 2].detach())
 
 
+def of_graphs(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
+    return module(x, batch, graph_features=x.new_ones(int(batch.max()) + 1, 3).cumsum(0))
+
+
 def on_a_path(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
     nodes = torch.arange(x.size(0))
     return module(x, torch.stack([nodes[:-1], nodes[1:]]), batch)
@@ -101,6 +105,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
         "eager",
     ),
     "norm over graphs": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, update_norm="batch"), plain, "eager"),
+    "graph features": (lambda: SlotVirtualNode(CHANNELS, 3, 2, graph_channels=3), of_graphs, "eager"),
     "carried": (Carried, plain, "eager"),
     "HeteroSlotVirtualNode": (Typed, plain, "eager"),
     "VirtualNode": (lambda: VirtualNode(CHANNELS, pool="sum"), plain, "eager"),

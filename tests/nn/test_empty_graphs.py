@@ -56,3 +56,15 @@ def test_a_few_empty_graphs_are_cheaper_than_leaving_them_out(graphs: int, empty
     batch = torch.arange(graphs).repeat_interleave(20)
     assert ops.plan(batch, num_graphs=graphs + empty).occupied is None
     assert ops.plan(batch, num_graphs=graphs + empty + 8).occupied is not None
+
+
+def test_a_carried_memory_comes_back_in_its_own_rows() -> None:
+    """Carried slots are not compacted, so the state that is returned has a row for every graph already."""
+    memory, x, batch = SlotVirtualNode(8, slots=3), torch.randn(6, 8), torch.tensor([3, 3, 20, 20, 40, 40])
+    _, first = memory(x, batch, num_graphs=50, return_state=True)
+    _, second = memory(x, batch, num_graphs=50, memory=first, return_state=True)
+    for graph in (3, 20, 40):
+        alone = first._replace(slots=first.slots[graph : graph + 1])
+        _, expected = memory(x[batch == graph], memory=alone, return_state=True)
+        torch.testing.assert_close(second.slots[graph], expected.slots[0])
+        torch.testing.assert_close(second.anchor_weight[graph], expected.anchor_weight[0])

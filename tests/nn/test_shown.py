@@ -34,7 +34,7 @@ OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
         SIZES,
         {"heads": 5, "anchored": False, "temperature": 0.5, "out_channels": 7, "update_norm": "batch"}
         | UPDATE
-        | {"competition": True},
+        | {"competition": True, "graph_channels": 3},
     ),
     SlotConv: (
         {"channels": 12, "conv": None},
@@ -45,13 +45,13 @@ OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
         {"heads": 5, "anchored": False, "temperature": 0.5, "address_channels": ADDRESS, "split": False}
         | {"routing": "free"}
         | {"integrate": "residual", "hidden_channels": 13, "update_channels": 17, "update_norm": "batch"}
-        | {"dropout": 0.125, "competition": True, "merge": ops.all_merge, "init_std": 0.5}
+        | {"dropout": 0.125, "competition": True, "merge": ops.all_merge, "init_std": 0.5, "graph_channels": 3}
         | UPDATE,
     ),
     HeteroSlotVirtualNode: (
         {"channels": {"a": CHANNELS}, "slots": SLOTS, "heads": HEADS},
         {"heads": 5, "memory_channels": 20, "anchored": False, "temperature": 0.5, "competition": True}
-        | {"routing": "free"}
+        | {"routing": "free", "graph_channels": 3}
         | {"dropout": 0.125, "hidden_channels": 13, "init_std": 0.5, "split": False, "norm": "batch"}
         | UPDATE,
     ),

@@ -16,7 +16,7 @@ from mooring.nn.slot_virtual_node import IntegrationName
 SPEC = MemorySpec(channels=12, slots=5, heads=3)
 
 # Arguments of the module that no spec has: which model it is, and a function.
-LEFT_OUT = {"anchored", "merge"}
+LEFT_OUT = {"anchored", "merge", "graph_channels"}
 # What a spec starts with where the module's own default is another one, or none.
 OWN_DEFAULTS = {"slots", "init_std", "temperature", "routing"}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 import runpy
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -22,13 +24,35 @@ ELSEWHERE = {
 }
 # A block that the reader is to save under this name, for the blocks after it to import.
 SAVED = re.compile(r"# (\w+\.py)\n")
-BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.M | re.S)
+BLOCK = re.compile(r"^```(python|diff)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", flags=re.M | re.S)
 
 
-def blocks(page: Path) -> list[tuple[int, str]]:
-    """The Python blocks of a page, each with its first line's number."""
+class Block(NamedTuple):
+    """A Python block: the number of its first line, its code, and what the page says that it prints."""
+
+    line: int
+    code: str
+    printed: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    """The Python blocks of a page; of a diff the new version."""
     text = page.read_text(encoding="utf-8")
-    return [(text[: found.start()].count("\n") + 2, found[1]) for found in BLOCK.finditer(text)]
+    found = []
+    for match in BLOCK.finditer(text):
+        code = match[2] if match[1] == "python" else re.sub(r"^(?:[+ ]|-.*)", "", match[2], flags=re.M)
+        found.append(Block(text[: match.start()].count("\n") + 2, code, match[3]))
+    return found
+
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def check_printed(said: str, printed: str) -> None:
+    """Words and whole numbers are the page's; other numbers are near the page's, as another CPU rounds differently."""
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", said).split()
+    numbers = [float(one) for one in NUMBER.findall(printed)]
+    assert [float(one) for one in NUMBER.findall(said)] == pytest.approx(numbers, rel=0.25, abs=0.02)
 
 
 PAGES = {
@@ -43,10 +67,13 @@ def run(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     patch.chdir(folder)
     patch.syspath_prepend(folder)
     namespace: dict[str, Any] = {"__name__": page.stem}
-    for line, code in blocks(page):
+    for line, code, printed in blocks(page):
         if saved := SAVED.match(code):
             (folder / saved[1]).write_text(code, encoding="utf-8")
-        exec(compile("\n" * (line - 1) + code, str(page), "exec", dont_inherit=True), namespace)
+        with redirect_stdout(io.StringIO()) as said:
+            exec(compile("\n" * (line - 1) + code, str(page), "exec", dont_inherit=True), namespace)
+        if printed is not None or (page.parent.name == "tutorials" and said.getvalue()):
+            check_printed(said.getvalue(), printed or "")
     return namespace
 
 

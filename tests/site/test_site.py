@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from browser import Visit
 
@@ -34,10 +36,11 @@ def test_no_page_names_another_server_for_what_it_loads(site: Path) -> None:
 
 def test_roles_and_directives_are_translated(site: Path) -> None:
     for page in (site / "reference").glob("*.html"):
-        text = page.read_text(encoding="utf-8")
+        # The source code of a module stands on the page as it is.
+        text = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.S)
         assert not re.search(r":(?:class|func|math|mod|meth|attr):", text), page.name
         assert ".. math::" not in text, page.name
-        assert "&gt;&gt;&gt;" not in re.sub(r"<pre.*?</pre>", "", text, flags=re.S), page.name
+        assert "&gt;&gt;&gt;" not in text, page.name
     text = (site / "reference" / "nn.html").read_text(encoding="utf-8")
     assert re.search(r'href="ops\.html#mooring\.ops\.SlotState"', text), "a role is a link"
 
@@ -66,6 +69,44 @@ def test_the_reference_has_every_command_and_option(site: Path) -> None:
         for option in command.params:
             if option.param_type_name == "option":
                 assert f"<code>{option.opts[0]}</code>" in text, (name, option.opts)
+
+
+def test_labels_of_the_paper_are_printed_as_the_paper_numbers_them(site: Path) -> None:
+    idea = (site / "the-one-idea.html").read_text(encoding="utf-8")
+    assert re.search(r'<a href="?theorems\.html#the-papers-labels"?>Prop\.(?:\xa0|&nbsp;)4\.1</a>', idea)
+    for page in [*site.glob("*.html"), *(site / "reference").glob("*.html")]:
+        text = page.read_text(encoding="utf-8").partition('id="the-papers-labels"')[0]
+        # In code, and in the table of the labels, they stand as they are.
+        assert not re.search(r"<(?:p|td)>[^<]*<code>(?:prop|thm|cor):(?!roundtrip)", text), page.name
+
+
+def test_no_cell_breaks_before_its_interval(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert not re.search(r"<td[^>]*>[^<]*\S ± \S[^<]*</td>", page.read_text(encoding="utf-8")), page.name
+
+
+def test_every_command_has_an_example_and_no_empty_table(site: Path) -> None:
+    text = (site / "reference" / "command.html").read_text(encoding="utf-8")
+    assert not re.search(r"<tbody>\s*(?:<tr>\s*(?:<td>\s*</td>\s*)*</tr>\s*)?</tbody>", text)
+    assert re.sub(r"<[^>]+>", "", text).count("mooring audit torch_geometric.nn:SumAggregation") == 1
+
+
+@pytest.mark.parametrize("name", ["findings.html", "zoo.html", "real-graphs.html"])
+def test_the_contents_stand_at_the_right_of_long_pages(browser: Any, site: Path, name: str) -> None:
+    with Visit(browser, site / name, 1400, "dark") as visit:
+        contents = visit.page.locator(".md-sidebar--secondary")
+        assert contents.is_visible()
+        assert contents.bounding_box()["x"] > 1000
+        assert visit.overflow() <= 0
+
+
+def test_pictures_have_no_white_paper_in_the_dark(browser: Any, site: Path) -> None:
+    with Visit(browser, site / "index.html", 800, "dark") as visit:
+        visit.page.locator("img[src$='idea.svg']").scroll_into_view_if_needed()
+        corner = visit.page.locator("img[src$='idea.svg']").screenshot()
+        image = Image.open(io.BytesIO(corner)).convert("RGB")
+        assert max(image.getpixel((4, image.height // 2))) < 80, "the page's own dark"
+        assert max(high for _, high in image.getextrema()) > 180, "ink is light"
 
 
 def test_long_tables_are_behind_a_fold(site: Path) -> None:

@@ -41,6 +41,9 @@ STAND_INS = {
     "NUMBER": "0",
     "my_vn:counted_mean": "mooring.nn:VirtualNode",
     "my_task:Ring": "two-radius",
+    "solubility.csv": str(ROOT / "pyproject.toml"),
+    "new.csv": str(ROOT / "pyproject.toml"),
+    "predict trained": f"predict {ROOT / 'docs'}",
 }
 # The reader writes this file; tests/zoo/test_docs.py runs it.
 OWN = "python my_vn.py"
@@ -74,6 +77,9 @@ def collected() -> dict[str, str]:
         found |= dict.fromkeys(literal, path.name)
     for path in PAGES:
         found |= {command: str(path.relative_to(ROOT)) for command in commands_of(path.read_text(encoding="utf-8"))}
+    examples = {one.name: one.epilog for one in cli.app.registered_commands}
+    assert all(example.startswith(f"Example: mooring {name}") for name, example in examples.items() if name), examples
+    found |= {str(example).removeprefix("Example: "): f"the help of {name}" for name, example in examples.items()}
     del found[OWN]
     return found
 

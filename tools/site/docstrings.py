@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import re
 from functools import cache
+from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
 
 import griffe
 
 # The packages whose public names the reference documents.
+ROOT = Path(__file__).parents[2]
+LABEL = re.compile(r"(?P<tick>`+)(?P<label>(?:thm|prop|cor|def|rem|eq|tab|sec|app):[\w-]+)(?P<part>\.[\w.]+)?(?P=tick)")
 PACKAGES = ("ops", "nn", "models", "zoo", "audit", "theory", "look")
 ROLE = re.compile(r":(?P<role>math|class|func|mod|meth|attr|data|exc):`(?P<text>[^`]+)`")
 MATHS = re.compile(r"^(?P<margin> *)\.\. math::\n(?P<body>(?:(?P=margin) +\S.*\n|\s*\n)+)", flags=re.M)
@@ -32,8 +35,34 @@ def translated(text: str) -> str:
     Mean of \\(x_i\\); see [`SlotWrite`][mooring.nn.SlotWrite] and `spread`.
     """
     text = MATHS.sub(_display, f"{text}\n")
-    text = EXAMPLE.sub(_fenced, text)
+    # The pages of the reference are in a folder beside the page with the labels.
+    text = printed(EXAMPLE.sub(_fenced, text), '<a href="../theorems.html#the-papers-labels">{}</a>')
     return ROLE.sub(_role, text).rstrip("\n")
+
+
+def printed(text: str, link: str) -> str:
+    r"""The text with the paper's labels as the paper prints them, each put into ``link``.
+
+    >>> printed("by `prop:mass.float32`", "[{}](theorems.md)")
+    'by [Prop.\xa04.3](theorems.md) (float32)'
+    """
+
+    def number(found: re.Match[str]) -> str:
+        name = numbers().get(found["label"])
+        part = f" ({found['part'][1:]})" if found["part"] else ""
+        return found[0] if name is None else link.format(name) + part
+
+    return LABEL.sub(number, text)
+
+
+@cache
+def numbers() -> dict[str, str]:
+    """What the paper prints for each of its labels, from the table in docs/theorems.md."""
+    page = (ROOT / "docs" / "theorems.md").read_text(encoding="utf-8")
+    return {
+        label: number.replace(" ", "\N{NO-BREAK SPACE}")
+        for number, label in re.findall(r"^\| ([^|]+?) +\| `([\w:-]+)` +\|", page, flags=re.M)
+    }
 
 
 @cache

@@ -13,15 +13,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 import click
 import typer
 import vendor
-from docstrings import documented
+from docstrings import documented, printed
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.compile(r"<!--\s*mooring:table\s+(?P<what>[^>]*?)\s*-->\n(?P<body>.*?)<!-- mooring:end -->", flags=re.S)
 # A reader sees this many rows at once.
 ROWS = 12
+# Names that a page puts before the others.
+shown: set[str] = set()
 COMMANDS = "<!-- mooring:commands -->"
-NAMES = re.compile(r"<!-- mooring:names (\w+) -->")
+NAMES = re.compile(r"<!-- mooring:names (\w+)((?: \w+)*) -->")
+# The heading under which docs/theorems.md has the paper's labels themselves.
+LABELS = "## The paper's labels"
 # Pages of the repository that live outside of docs/.
 OUTSIDE = {
     "benchmarks.md": "benchmarks/README.md",
@@ -53,14 +57,24 @@ def explorer() -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Fill in names and commands, fold long tables, and let links to pages outside of docs/ stay on the site."""
+    """Fill in names, commands and the paper's numbers, fold long tables, keep links to pages outside of docs/ here."""
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, commands())
-    markdown = NAMES.sub(lambda found: names(found[1]), markdown)
+    markdown = NAMES.sub(lambda found: names(found[1], found[2].split()), markdown)
     up = "../" * page.file.src_uri.count("/")
     for name, source in OUTSIDE.items():
         markdown = re.sub(rf"\]\((?:\.\./)+{re.escape(source)}(#[\w-]+)?\)", rf"]({up}{name}\1)", markdown)
-    return TABLE.sub(_folded, markdown)
+    before, heading, after = markdown.partition(LABELS)
+    # The labels of the checks are the first cells of a generated table.
+    before = re.sub(r"^\| ((?:thm|prop|cor|app|sec):[\w.-]+) +\|", r"| `\1` |", before, flags=re.M)
+    markdown = printed(before, f"[{{}}]({up}theorems.md#the-papers-labels)") + heading + after
+    return TABLE.sub(_folded, _unbroken(markdown))
+
+
+def _unbroken(markdown: str) -> str:
+    """Let no cell break inside 'a ± b'."""
+    rows = re.compile(r"^\|.*\|$", flags=re.M)
+    return rows.sub(lambda row: re.sub(r"(?<=\S) ± (?=\S)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", row[0]), markdown)
 
 
 def inside(text: str) -> str:
@@ -77,10 +91,15 @@ def _folded(found: re.Match[str]) -> str:
     return f'<details markdown="1">\n<summary>Table: {title}, {rows} rows</summary>\n\n{table}\n\n</details>'
 
 
-def names(package: str) -> str:
-    """The public names of a package, for mkdocstrings; constants have nothing to say."""
+def names(package: str, first: list[str]) -> str:
+    """The public names of a package for mkdocstrings: ``first``, or if there are none, all that no page has yet.
+
+    Constants have nothing to say.
+    """
     home = importlib.import_module(f"mooring.{package}")
     public = [name for name in home.__all__ if documented()[name] == f"mooring.{package}.{name}"]
+    shown.update(first)
+    public = first or [name for name in public if name not in shown]
     return "\n\n".join(f"::: mooring.{package}.{name}" for name in public if callable(getattr(home, name)))
 
 
@@ -102,7 +121,9 @@ def _command(name: str, command: Any) -> str:
         flags = ", ".join(f"`{flag}`" for flag in [*one.opts, *one.secondary_opts])
         rows.append((flags, one.help, one.default))
     lines = [f"## mooring {name}", "", "```text", " ".join(["mooring", name, *wanted, "[OPTIONS]"]), "```", ""]
-    lines += [command.help or "", "", "| name | meaning | default |", "| --- | --- | --- |"]
+    lines += [command.help or "", "", "```sh", command.epilog.removeprefix("Example: "), "```", ""]
+    if rows:
+        lines += ["| name | meaning | default |", "| --- | --- | --- |"]
     lines += [f"| {flags} | {_cell(about)} | {_default(default)} |" for flags, about, default in rows]
     return "\n".join(lines) + "\n"
 
@@ -112,4 +133,4 @@ def _cell(text: str | None) -> str:
 
 
 def _default(value: Any) -> str:
-    return "" if value in (None, "", False, ...) or callable(value) else f"`{value}`"
+    return "" if value is None or value is False or value == "" or value is ... or callable(value) else f"`{value}`"

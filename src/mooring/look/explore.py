@@ -46,8 +46,8 @@ def look(
             inside. It runs once, in eval mode and without gradients, and is left as it was. Or what a pass over
             ``data`` returned, a :class:`~mooring.nn.SlotMemory` or a dictionary of them; nothing is run then.
         data: PyG data, a batch, or a list of data; of a list the first two are shown side by side. Positions are those
-            of ``data.pos``, of rdkit's depiction where ``data.smiles`` is a molecule and rdkit is installed, or of a
-            layout of the edges.
+            of ``data.pos``, of rdkit's depiction where ``data.smiles`` or OGB's integer features are a molecule and
+            rdkit is installed, or of a layout of the edges.
         call: how the model is called, ``call(model, data)``; None fills in the arguments of its forward that ``data``
             has under the same name.
         graphs: which graphs of a batch to show; the first four if None.

@@ -30,6 +30,7 @@ class Drawn:
         edges: each edge once, between places in ``nodes``.
         position: where they are drawn.
         symbols: of the atoms, for a molecule.
+        orders: of the bonds, one per edge, for a molecule.
         facts: values per node, by name.
         note: how the drawing differs from the graph; empty where it does not.
     """
@@ -40,6 +41,7 @@ class Drawn:
     edges: Int[Tensor, "2 edges"]
     position: Float[Tensor, "nodes 2"]
     symbols: list[str] = field(default_factory=list)
+    orders: list[float] = field(default_factory=list)
     facts: dict[str, list[Any]] = field(default_factory=dict)
     note: str = ""
 
@@ -84,7 +86,8 @@ def _draw(data: Any, graph: int, batch: Tensor, edges: Tensor, max_nodes: int) -
     members = (batch == graph).nonzero().squeeze(1)
     place = torch.full_like(batch, -1)
     place[members] = torch.arange(len(members))
-    own = place[edges[:, batch[edges[0]] == graph]]
+    mine = batch[edges[0]] == graph
+    own = ends = place[edges[:, mine]]
     total, ids, note = len(members), torch.arange(len(members)), ""
     if total > max_nodes:
         ids = neighbourhood(total, own, max_nodes)
@@ -97,16 +100,25 @@ def _draw(data: Any, graph: int, batch: Tensor, edges: Tensor, max_nodes: int) -
         )
     own = own[:, (own >= 0).all(0) & (own[0] != own[1])].sort(dim=0).values.unique(dim=1)
     nodes = members[ids]
-    smiles = None if note else _smiles(data, graph)
-    if smiles is None:
-        found = None
-    else:
-        # Needed for molecules only.
-        from mooring.look.molecule import depiction
+    found = None if note else _molecule(data, graph, members, ends, mine)
+    position = None if found is None or _has_positions(data) else found.position
+    position = _position(data, nodes, own) if position is None else position
+    symbols = [] if found is None else found.symbols
+    orders = [] if found is None else [found.orders.get((first, last), 1.0) for first, last in own.t().tolist()]
+    return Drawn(nodes, ids, total, own, _unit(position), symbols, orders, _facts(data, nodes, len(batch)), note)
 
-        found = depiction(smiles, total)
-    position, symbols = found or (_position(data, nodes, own), [])
-    return Drawn(nodes, ids, total, own, _unit(position), symbols, _facts(data, nodes, len(batch)), note)
+
+def _molecule(data: Any, graph: int, members: Tensor, edges: Tensor, mine: Tensor) -> Any:
+    """The graph as a molecule, from its SMILES string or from OGB's features; None if it has neither."""
+    smiles, x, edge_attr = _smiles(data, graph), data.get("x"), data.get("edge_attr")
+    if smiles is None and (not isinstance(x, Tensor) or x.is_floating_point() or edge_attr is None):
+        return None
+    # Needed for molecules only.
+    from mooring.look.molecule import depiction, from_features
+
+    if smiles is not None:
+        return depiction(smiles, len(members))
+    return from_features(x.cpu()[members], edges, edge_attr.cpu()[mine])
 
 
 def neighbourhood(num_nodes: int, edge_index: Int[Tensor, "2 edges"], size: int) -> Int[Tensor, " size"]:
@@ -133,11 +145,15 @@ def neighbourhood(num_nodes: int, edge_index: Int[Tensor, "2 edges"], size: int)
     return torch.tensor(sorted(found))
 
 
-def _position(data: Any, nodes: Tensor, edges: Tensor) -> Tensor:
+def _has_positions(data: Any) -> bool:
     given = data.get("pos")
-    if given is None or given.dim() != 2 or given.size(1) < 2 or not bool(given.isfinite().all()):
+    return given is not None and given.dim() == 2 and given.size(1) >= 2 and bool(given.isfinite().all())
+
+
+def _position(data: Any, nodes: Tensor, edges: Tensor) -> Tensor:
+    if not _has_positions(data):
         return layout(len(nodes), edges)
-    x = given.cpu().float()[nodes]
+    x = data.pos.cpu().float()[nodes]
     if x.size(1) > 2:
         # Seen along the direction in which the nodes spread least.
         x = x - x.mean(0)

@@ -39,6 +39,7 @@ def _graph(number: int, one: Drawn) -> dict[str, Any]:
         "x": _packed(one.position),
         "edges": _base64(one.edges.t()),
         "symbols": one.symbols,
+        "orders": one.orders,
         "facts": one.facts,
         "note": one.note,
     }

@@ -87,6 +87,42 @@ function tabulate() {
   }
 }
 
+// ---- the address of the page names what is shown, so that it can be sent as a link
+const ordinal = (text, count) => (/^\d+$/.test(text) && Number(text) < count ? Number(text) : null);
+function address() {
+  const parts = { memory: state.call, head: state.head, colour: state.mode, graphs: state.shown.join(",") };
+  if (state.kept && state.active) parts[state.active.kind] = `${state.active.place},${state.active.index}`;
+  return new URLSearchParams(parts).toString();
+}
+let written = null;
+function remember() {
+  const now = address();
+  if (written === null || now === written) return;
+  written = now;
+  // A frame in a notebook has no address of its own.
+  try { history.replaceState(null, "", `#${now}`); } catch { written = now; }
+}
+function restore() {
+  const parts = new URLSearchParams(location.hash.slice(1)), get = (name) => parts.get(name) || "";
+  state.call = ordinal(get("memory"), look.calls.length) ?? state.call;
+  state.head = ordinal(get("head"), call().heads) ?? -1;
+  if ([...by("mode").options].some((one) => one.value === get("colour"))) state.mode = get("colour");
+  const shown = get("graphs").split(",").map((text) => ordinal(text, look.graphs.length));
+  if (shown.length <= 2 && shown.every((one) => one !== null)) state.shown = shown;
+  by("mode").value = state.mode;
+  by("first").value = state.shown[0];
+  by("second").value = state.shown.length > 1 ? state.shown[1] : -1;
+  redraw();
+  for (const [kind, count] of [["node", size], ["slot", () => call().slots]]) {
+    const [place, index] = get(kind).split(",");
+    const panel = panels[ordinal(place, panels.length)];
+    if (!panel || ordinal(index, count(panel.graph)) === null) continue;
+    choose({ place: Number(place), graph: panel.graph, kind, index: Number(index) });
+    state.kept = true;
+  }
+  written = address();
+}
+
 // ---- controls
 let panels = [];
 function choose(active) {
@@ -95,6 +131,7 @@ function choose(active) {
   state.active = active;
   panels.forEach((panel) => panel.paint());
   describe();
+  remember();
 }
 function fill(select, names, chosen) {
   clear(select);
@@ -120,6 +157,7 @@ function redraw() {
   explainColours();
   describe();
   tabulate();
+  remember();
 }
 const watcher = new ResizeObserver((entries) => entries.forEach((entry) => {
   const panel = panels.find((one) => one.figure === entry.target);
@@ -138,7 +176,7 @@ on("call", "change", (event) => { state.call = Number(event.target.value); redra
 on("before", "click", () => { state.call -= 1; redraw(); });
 on("after", "click", () => { state.call += 1; redraw(); });
 on("head", "change", (event) => { state.head = Number(event.target.value); redraw(); });
-on("mode", "change", (event) => { state.mode = event.target.value; explainColours(); panels.forEach((panel) => panel.paint()); });
+on("mode", "change", (event) => { state.mode = event.target.value; explainColours(); panels.forEach((panel) => panel.paint()); remember(); });
 on("first", "change", show);
 on("second", "change", show);
 on("controls", "submit", (event) => event.preventDefault());
@@ -157,5 +195,6 @@ if (look.card) {
     make(row, "td", {}, one.verdict);
   }
 }
-redraw();
+restore();
+addEventListener("hashchange", restore);
 document.documentElement.dataset.drawn = performance.now().toFixed(0);

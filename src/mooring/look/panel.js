@@ -51,7 +51,7 @@ function Panel(graph, place) {
     // Many edges are a hairball: the more there are, the fainter each.
     const faint = Math.max(0.12, Math.min(1, 14 / Math.sqrt(unpack(one.edges).length / 2 + 1)));
     const shown = make(graphList, "g", { "clip-path": `url(#p${place}hole)`, role: "presentation" });
-    edges = make(shown, "path", { class: "edges", "aria-hidden": "true", "stroke-opacity": faint.toFixed(2) });
+    edges = ["edges", "edges aromatic"].map((name) => make(shown, "path", { class: name, "aria-hidden": "true", "stroke-opacity": faint.toFixed(2) }));
     nodes = home.map((_, i) => make(shown, "path", {
       id: `p${place}n${i}`, class: "node", role: "option", "aria-selected": "false", "aria-label": nodeName(graph, i) }));
     symbols = one.symbols.map((symbol) => make(shown, "text", { class: "symbol", "aria-hidden": "true" }, symbol));
@@ -63,15 +63,19 @@ function Panel(graph, place) {
   function settle() {
     const { zoom, x, y } = view, middle = [room.wide / 2 + x, room.high / 2 + y];
     at.node = home.map(([a, b]) => [middle[0] + zoom * a, middle[1] + zoom * b]);
-    const ends = unpack(one.edges);
-    let path = "";
+    const ends = unpack(one.edges), paths = ["", ""];
     for (let i = 0; i < ends.length; i += 2) {
-      const [a, b] = at.node[ends[i]], [c, d] = at.node[ends[i + 1]];
+      const [a, b] = at.node[ends[i]], [c, d] = at.node[ends[i + 1]], order = one.orders[i / 2] || 1;
       // What lies beyond one side of a zoomed drawing is not written out: it is most of a large graph.
       if (Math.max(a, c) < 0 || Math.max(b, d) < 0 || Math.min(a, c) > room.wide || Math.min(b, d) > room.high) continue;
-      path += `M${a.toFixed(1)} ${b.toFixed(1)}L${c.toFixed(1)} ${d.toFixed(1)}`;
+      // As many lines as the order of the bond; the second one of an aromatic bond is dashed.
+      const lines = Math.ceil(order), gap = 4 / Math.max(1, Math.hypot(c - a, d - b)), dashed = lines > order ? 1 : 0;
+      for (let line = 0; line < lines; line++) {
+        const off = (line - (lines - 1) / 2) * gap, [x, y] = [off * (b - d), off * (c - a)];
+        paths[line === 0 ? 0 : dashed] += `M${(a + x).toFixed(1)} ${(b + y).toFixed(1)}L${(c + x).toFixed(1)} ${(d + y).toFixed(1)}`;
+      }
     }
-    edges.setAttribute("d", path);
+    edges.forEach((element, i) => element.setAttribute("d", paths[i]));
     radius = Math.max(least, Math.min(9, least * zoom ** 0.4));
     const near = ([x, y]) => x > -radius && y > -radius && x < room.wide + radius && y < room.high + radius;
     nodes.forEach((node, i) => {
@@ -205,7 +209,7 @@ function Panel(graph, place) {
     } else if (!state.kept) choose(nearest(event));
   });
   svg.addEventListener("pointerleave", () => { grabbed = null; if (!state.kept) choose(null); });
-  svg.addEventListener("click", (event) => { if (dragged) return; const found = nearest(event); state.kept = false; choose(found); state.kept = found !== null; });
+  svg.addEventListener("click", (event) => { if (dragged) return; const found = nearest(event); state.kept = false; choose(found); state.kept = found !== null; remember(); });
   svg.addEventListener("dblclick", (event) => { if (visible(pointed(event))) zoomBy(2, pointed(event)); });
   svg.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
@@ -228,7 +232,7 @@ function Panel(graph, place) {
       else if (kind === "node" && "+=-0".includes(event.key)) {
         if (event.key === "0") moveTo({ zoom: 1, x: 0, y: 0 });
         else zoomBy(event.key === "-" ? 1 / 1.6 : 1.6, at.node[current()]);
-      } else if (event.key === "Enter" || event.key === " ") state.kept = !state.kept;
+      } else if (event.key === "Enter" || event.key === " ") { state.kept = !state.kept; remember(); }
       else if (event.key === "Escape") { state.kept = false; choose(null); }
       else return;
       event.preventDefault();

@@ -144,6 +144,7 @@ class GNN(nn.Module):
         ptr: Tensor | None = None,
         num_graphs: int | None = None,
         plan: Plan | None = None,
+        graph_features: Float[Tensor, "graphs graph_channels"] | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Tensor | tuple[Tensor, dict[int, SlotMemory]]:
         """Return predictions per graph, or per node without a readout.
@@ -153,6 +154,7 @@ class GNN(nn.Module):
             edge_index: input of the layers; a sparse adjacency if the layers accept it.
             batch, ptr, num_graphs, plan: the graph of each node, as in :class:`~mooring.nn.SlotVirtualNode`.
             pe: the positional encoding, if ``position`` was set.
+            graph_features: features of whole graphs, for memories that were built with ``graph_channels``.
             return_state: also return the state of each memory, keyed by the index of its layer; ``"slots"`` as in
                 :class:`~mooring.nn.SlotVirtualNode`.
         """
@@ -170,13 +172,14 @@ class GNN(nn.Module):
         edges = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
         states: dict[int, SlotMemory] = {}
         carried: dict[str, Any] = {}
+        features = {} if graph_features is None else {"graph_features": self._checked(graph_features)}
         for number, layer in enumerate(self.layers):
             h, edges = layer(h, edge_index, edges)
             if str(number) not in self.memory:
                 continue
             # Skip the attention weights, which only a reader of the state needs.
             detail = return_state or ("slots" if self.carry else False)
-            out = self.memory[str(number)](h, plan=plan, return_state=detail, **carried)
+            out = self.memory[str(number)](h, plan=plan, return_state=detail, **features, **carried)
             h, state = out if isinstance(out, tuple) else (out, None)
             states[number] = state
             carried = {"memory": state} if self.carry else {}
@@ -186,6 +189,17 @@ class GNN(nn.Module):
             h = torch.cat([h, size], dim=1) if self.log_size == "head" else h  # type: ignore[list-item]
         out = self.head(h)
         return (out, states) if return_state else out
+
+    def _checked(self, graph_features: Tensor) -> Tensor:
+        """Return the features if there is a memory and every memory takes them; it then checks them itself."""
+        who, memories = type(self).__name__, list(self.memory.values())
+        if not memories or any(getattr(one, "graph_channels", None) is None for one in memories):
+            name = f"{type(memories[0]).__name__} takes none" if memories else "there is no memory to see them"
+            raise ValueError(
+                f"{who}: got graph_features but {name}. Build it with memory=partial(SlotVirtualNode, "
+                f"graph_channels={graph_features.size(-1)})."
+            )
+        return graph_features
 
     def _check(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None, pe: Tensor | None) -> None:
         """Check the inputs of our encoders; a custom encoder checks its input itself."""

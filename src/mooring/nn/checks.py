@@ -203,6 +203,31 @@ def check_address(who: str, address: Any, x: Tensor, address_channels: int | Non
     checks.check_rows(who, "address", address, x.size(0), "x")
 
 
+def check_graph_features(who: str, graph_features: Any, x: Tensor, num_graphs: int, width: int | None) -> None:
+    """Check the features of the graphs; ``width`` is the ``graph_channels`` of the module."""
+    if graph_features is None and width is None:
+        return
+    if graph_features is None:
+        raise ValueError(
+            f"{who}: was built with graph_channels={width} but got no graph_features. Pass graph_features=[graphs, "
+            f"{width}]."
+        )
+    checks.check_rank(who, "graph_features", graph_features, "graphs graph_channels")
+    if width is None:
+        raise ValueError(
+            f"{who}: got graph_features but takes none. Build it with graph_channels={graph_features.size(1)}."
+        )
+    check_like_nodes(who, "graph_features", graph_features, x)
+    check_width(who, "graph_features", graph_features, "graph_channels", width)
+    if torch.compiler.is_compiling():  # the number of graphs is symbolic
+        torch._check(graph_features.size(0) == num_graphs)
+    elif graph_features.size(0) != num_graphs:
+        raise ValueError(
+            f"{who}: graph_features has {graph_features.size(0)} rows but the batch has {num_graphs} graphs. Pass one "
+            "row for each graph, and num_graphs if the last graphs have no nodes."
+        )
+
+
 def _check_real(who: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{who}: {name} is {checks.described(value)} but a number was expected. Pass a float.")

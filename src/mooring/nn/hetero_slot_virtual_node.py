@@ -25,6 +25,7 @@ from mooring.nn.checks import (
     check_choice,
     check_features,
     check_finite,
+    check_graph_features,
     check_nodes,
     check_positive,
     check_return_state,
@@ -35,7 +36,7 @@ from mooring.nn.checks import (
 from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, carried_slots, gathered
+from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
@@ -79,6 +80,7 @@ class HeteroSlotVirtualNode(nn.Module):
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
         memory_channels: width of the slots; if None, the largest width of any type, none of which may be -1.
         anchored, temperature, routing, competition, dropout: as in :class:`~mooring.nn.SlotVirtualNode`.
+        graph_channels: width of the ``graph_features`` that forward then takes, as there.
         update: further arguments of :class:`~mooring.nn.SlotUpdate`.
         hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.
         init_std: deviation of FiLM's last weights.
@@ -108,6 +110,7 @@ class HeteroSlotVirtualNode(nn.Module):
         dropout: float = 0.0,
         hidden_channels: int | None = None,
         init_std: float = 1e-3,
+        graph_channels: int | None = None,
         **update: Any,
     ) -> None:
         super().__init__()
@@ -165,6 +168,8 @@ class HeteroSlotVirtualNode(nn.Module):
         if len(self.parts) < len(widths):
             named = ", ".join(map(repr, widths))
             raise ValueError(f"{who}: two of the types {named} have one name but for a dot or '#'. Rename one.")
+        self.graph_channels = graph_channels
+        self.graph = build_graph_features(who, graph_channels, slots, memory_channels)
         self._share()
         self.register_load_state_dict_pre_hook(_by_name)
         self.register_load_state_dict_post_hook(_tie)
@@ -192,6 +197,7 @@ class HeteroSlotVirtualNode(nn.Module):
 
     def reset_parameters(self) -> None:
         self.update.reset_parameters()
+        reset(self.graph)
         parts: Any = self.parts.values()
         for part in parts:
             for module in part.children():
@@ -210,9 +216,10 @@ class HeteroSlotVirtualNode(nn.Module):
         log_weight: Mapping[str, Tensor] | None = None,
         num_graphs: int | None = None,
         memory: SlotMemory | None = None,
+        graph_features: Tensor | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> dict[str, Tensor] | tuple[dict[str, Tensor], SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, each by node type; types left out have no mask.
+        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, those of nodes by type; types left out have no mask.
 
         The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
         order of ``x_dict``.
@@ -235,6 +242,8 @@ class HeteroSlotVirtualNode(nn.Module):
         )
         size = (next(iter(plans.values())).num_graphs, self.slots, self.memory_channels)
         carried = carried_slots(type(self).__name__, memory, size, next(iter(x_dict.values())))
+        x, who = next(iter(x_dict.values())), type(self).__name__
+        check_graph_features(who, graph_features, x, size[0], self.graph_channels)
         slot = gathered(self._first().write, "slot_address")
         masks = [given[key] for key in ("sources", "targets", "log_weight")]
         views = {
@@ -255,6 +264,7 @@ class HeteroSlotVirtualNode(nn.Module):
         ]
         state = states[0] if len(states) == 1 else ops.merge(*states)
         slots = self.update(state, own)
+        slots = slots if self.graph is None else self.graph(slots, graph_features)
         out = {name: self._read(x_dict[name], view, slots) for name, view in views.items()}
         if not return_state:
             return out

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from mooring.nn.checks import check_like_nodes
+from mooring.nn.checks import check_like_nodes, check_width_or_none
 from mooring.ops import SlotState, checks
 
 
@@ -86,6 +87,48 @@ def refuse_memory(who: str, memory: object) -> None:
 
 # Tensors and nothing else: torch.load may build them without being told to trust the file.
 torch.serialization.add_safe_globals([SlotMemory, SlotState])
+
+
+class GraphFeatures(nn.Module):
+    r"""Slots and features of their graphs -> slots, each shifted by its own linear map of the features.
+
+    .. math::
+        Z_m \leftarrow Z_m + W_m g
+
+    The shift comes after the norms of :class:`~mooring.nn.SlotUpdate`, like the mass, so that they cannot erase how
+    large a charge is. The state of the write does not depend on it: merges stay exact, and zeros change nothing.
+
+    Args:
+        graph_channels: width of the features.
+        slots, channels: of the memory.
+
+    Shapes: slots ``[graphs, slots, channels]``, graph_features ``[graphs, graph_channels]`` -> ``[graphs, slots,
+    channels]``.
+
+    >>> GraphFeatures(2, slots=4, channels=8)(torch.randn(3, 4, 8), torch.randn(3, 2)).shape
+    torch.Size([3, 4, 8])
+    """
+
+    def __init__(self, graph_channels: int, slots: int, channels: int) -> None:
+        super().__init__()
+        self.shape = (slots, channels)
+        self.lin = nn.Linear(graph_channels, slots * channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+
+    def forward(
+        self, slots: Float[Tensor, "graphs slots channels"], graph_features: Float[Tensor, "graphs graph_channels"]
+    ) -> Float[Tensor, "graphs slots channels"]:
+        return slots + self.lin(graph_features).unflatten(1, self.shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lin.in_features})"
+
+
+def build_graph_features(who: str, graph_channels: int | None, slots: int, channels: int) -> GraphFeatures | None:
+    check_width_or_none(who, "graph_channels", graph_channels, 1)
+    return None if graph_channels is None else GraphFeatures(graph_channels, slots, channels)
 
 
 def is_sharded(module: nn.Module) -> bool:

@@ -7,11 +7,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.inits import reset
 
 from mooring.nn.checks import (
     check_build,
     check_choice,
     check_features,
+    check_graph_features,
     check_positive,
     check_return_state,
     check_width_or_none,
@@ -19,7 +21,7 @@ from mooring.nn.checks import (
     sole_plan,
 )
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, gathered
+from mooring.nn.memory import SlotMemory, build_graph_features, gathered
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, checks
@@ -45,6 +47,7 @@ class SlotAggregation(Aggregation):
         update_norm: ``norm`` of :class:`~mooring.nn.SlotUpdate`.
         mass_map, content_dropout: as in :class:`~mooring.nn.SlotUpdate`; for counts that must hold beyond the training
             range, ``"linear"`` and about a half.
+        graph_channels: width of the ``graph_features`` that forward then takes, one row per set.
         out_channels: width of the result; channels if None.
 
     Shapes: x ``[elements, channels]``, index ``[elements]`` in any order -> ``[sets, out_channels]``. Further axes
@@ -73,6 +76,7 @@ class SlotAggregation(Aggregation):
         update_norm: UpdateNorm = "layer",
         content_dropout: float = 0.0,
         competition: bool = False,
+        graph_channels: int | None = None,
     ) -> None:
         super().__init__()
         who = type(self).__name__
@@ -104,11 +108,14 @@ class SlotAggregation(Aggregation):
         )
         self.out_channels = check_width_or_none(who, "out_channels", out_channels, channels)
         self.lin = nn.Linear(slots * channels, self.out_channels)
+        self.graph_channels = graph_channels
+        self.graph = build_graph_features(who, graph_channels, slots, channels)
 
     def reset_parameters(self) -> None:
         self.write.reset_parameters()
         self.update.reset_parameters()
         self.lin.reset_parameters()
+        reset(self.graph)
 
     def __call__(
         self, x: Tensor, index: Tensor | Plan | None = None, ptr: Tensor | None = None, *args: Any, **kwargs: Any
@@ -138,6 +145,7 @@ class SlotAggregation(Aggregation):
         return_state: bool | Literal["slots"] = False,
         *,
         plan: Plan | None = None,
+        graph_features: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
         """Arguments as PyG has them, where a :class:`~mooring.ops.Plan` may take the place of ``index``. With
         ``return_state`` also the :class:`~mooring.nn.SlotMemory` of this pass, whose ``write_weights`` are the
@@ -158,19 +166,27 @@ class SlotAggregation(Aggregation):
         plan = make_plan(who, index, ptr, elements, dim_size, name="index", count_name="dim_size", device=x.device)
         row_bytes = self.out_channels * x.element_size()
         checks.check_room(who, "dim_size", plan.num_graphs, row_bytes, x.device)
+        check_graph_features(who, graph_features, x, plan.num_graphs, self.graph_channels)
         places = rows.shape[:-2]
         sets = plan if not places else _repeated(plan, places.numel())
-        out, memory = self._aggregated(x, sets.compact, return_state)
-        out = sets.spread(out).view(*places, plan.num_graphs, self.out_channels)
+        if graph_features is not None:
+            # Every set has its features, empty ones too.
+            shifted = graph_features.repeat(places.numel(), 1)
+            out, memory = self._aggregated(x, sets, return_state, shifted)
+        else:
+            out, memory = self._aggregated(x, sets.compact, return_state)
+            out, memory = sets.spread(out), None if memory is None else memory.of_graphs(sets.spread)
+        out = out.view(*places, plan.num_graphs, self.out_channels)
         out = out.movedim(-2, dim).contiguous() if places else out
-        return (out, memory.of_graphs(sets.spread)) if memory is not None else out
+        return (out, memory) if memory is not None else out
 
     def _aggregated(
-        self, x: Tensor, plan: Plan, return_state: bool | Literal["slots"]
+        self, x: Tensor, plan: Plan, return_state: bool | Literal["slots"], graph_features: Tensor | None = None
     ) -> tuple[Tensor, SlotMemory | None]:
         """Write all sets and read their slots off; also return the memory if asked for."""
         state = self.write(x, plan)
         slots = self.update(state, gathered(self.write, "identity"))
+        slots = slots if self.graph is None else self.graph(slots, graph_features)
         out = self.lin(slots.flatten(1))
         if not return_state:
             return out, None

@@ -23,6 +23,7 @@ from mooring.nn.checks import (
     check_address,
     check_build,
     check_choice,
+    check_graph_features,
     check_input,
     check_positive,
     check_return_state,
@@ -32,7 +33,7 @@ from mooring.nn.checks import (
 )
 from mooring.nn.integrate import IntegrationName, SlotFiLM, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, carried_slots, gathered
+from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
@@ -53,33 +54,44 @@ class SlotVirtualNode(nn.Module):
     (``eq:anchored``, ``app:protocol``) otherwise; :meth:`paper` builds it as printed.
     Departs: by default a node's own state is its address. Routed by content, slots start as copies of one mean.
 
-    Args:
+    Args: Start here
         channels: width of the node features, in and out; -1 takes that of the first input.
-        slots: number :math:`M` of virtual states; more where there are more keys or roles to keep apart.
-        heads: attention heads; they divide channels.
-        anchored: give each slot and head a private anchor, so that the memory knows how much was written.
-        temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
-            temperature of the sharpest head.
-        address_channels: width of the ``address`` that forward then takes.
+        slots: number :math:`M` of virtual states, 8 by default; more where there are more keys or roles to keep apart.
+        heads: attention heads, 4 by default; they divide channels.
+
+    Args: Counting
+        anchored: give each slot and head a private anchor, so that the memory knows how much was written; the default.
+        competition: slots compete for nodes, so that masses are soft counts; off by default, see :class:`SlotWrite`.
+        integrate: ``"film"`` (Slot-FiLM), the default; ``"linear_film"``, Slot-FiLM and a linear path for counts beyond
+            the range of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
+            :class:`~mooring.nn.Integration`.
+        anchor_init: what the anchors' logits start at, 0 by default, see :class:`SlotUpdate`; the log of a typical
+            number of nodes helps where slots see hundreds of them.
+        mass, mass_map, content_dropout: how the mass is measured and mapped, and how often content is hidden in
+            training, see :class:`SlotUpdate`.
+
+    Args: Addressing
+        address_channels: width of the ``address`` that forward then takes; by default it takes none.
         routing: how nodes find slots. ``"given"``: by ``address``, through static slot addresses and one projection
             shared by writes and reads. ``"self"``: the same, with each node's standardised state as its address, see
             :class:`~mooring.nn.addresses.SelfAddresses`. ``"free"``: by content, with keys of the slots' content for
             the reads. If None, ``"given"`` with ``address_channels`` and ``"self"`` without.
-        mass, split: the mass feature, and whether it is kept apart from the content, see :class:`SlotUpdate`.
-        integrate: ``"film"`` (Slot-FiLM); ``"linear_film"``, Slot-FiLM and a linear path for counts beyond the range
-            of training; ``"residual"``, the cheapest; ``"global_film"``; or a module of your own, an
-            :class:`~mooring.nn.Integration`.
+        temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
+            temperature of the sharpest head.
+        graph_channels: width of the ``graph_features`` that forward then takes, see
+            :class:`~mooring.nn.memory.GraphFeatures`; by default it takes none.
+
+    Args: Expert
+        split: whether the mass is kept apart from the content, as it is by default; see :class:`SlotUpdate`.
         hidden_channels: hidden width of FiLM. If None, a quarter of channels (at least 16) for Slot-FiLM, which is
             where a node's arithmetic goes otherwise.
         update_channels: hidden width of the slots' own MLPs; channels if None. Half of it is faster on small graphs,
             where there are as many slots as nodes, but counts less well.
-        update_norm: ``norm`` of :class:`SlotUpdate`; ``"batch"`` learns faster on batches of graphs of a hundred nodes.
-        anchor_init: what the anchors' logits start at, see :class:`SlotUpdate`; the log of a typical number of nodes
-            helps where slots see hundreds of them.
-        mass_map, content_dropout: as in :class:`SlotUpdate`.
+        update_norm: ``norm`` of :class:`SlotUpdate`, ``"layer"`` by default; ``"batch"`` learns faster on batches of
+            graphs of a hundred nodes.
         dropout: in training, the share of writes that are dropped, independently per node, slot and head (the rest are
-            scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read.
-        competition: slots compete for nodes, so that masses are soft counts; see :class:`SlotWrite`.
+            scaled up, so that the mean of a mass stays the same), and of the channels of the context that is read; none
+            by default.
         merge: applied to the state between write and update, e.g. :func:`mooring.ops.all_merge` when the nodes of one
             graph are spread over processes.
         init_std: how far from the identity the module starts: the gain of the residual (0.1 if None), the deviation of
@@ -123,6 +135,7 @@ class SlotVirtualNode(nn.Module):
         content_dropout: float = 0.0,
         dropout: float = 0.0,
         competition: bool = False,
+        graph_channels: int | None = None,
         merge: Callable[[SlotState], SlotState] | None = None,
         init_std: float | None = None,
     ) -> None:
@@ -166,6 +179,7 @@ class SlotVirtualNode(nn.Module):
         self.dropout = dropout
         self.competition = competition
         self.merge = merge
+        self.graph_channels = graph_channels
         addresses: Addresses | None = None
         if routing == "self":
             addresses = SelfAddresses(channels, slots, heads, channels // heads, temperature)
@@ -193,6 +207,7 @@ class SlotVirtualNode(nn.Module):
                 out_channels=self.integrate.context_channels,
                 **({"temperature": temperature} if addresses is None else {"by_address": True}),
             )
+        self.graph = build_graph_features(who, graph_channels, slots, channels)
 
     @classmethod
     def paper(cls, channels: int, slots: int = 8, heads: int = 4, **options: Any) -> SlotVirtualNode:
@@ -237,7 +252,7 @@ class SlotVirtualNode(nn.Module):
     def reset_parameters(self) -> None:
         if self.write.addresses is not None:
             self.write.addresses.reset_parameters()
-        for module in (self.write, self.update, self.read, self.integrate):
+        for module in (self.write, self.update, self.read, self.integrate, self.graph):
             reset(module)
 
     def forward(
@@ -253,6 +268,7 @@ class SlotVirtualNode(nn.Module):
         ptr: Int[Tensor, " offsets"] | None = None,
         plan: Plan | None = None,
         memory: SlotMemory | None = None,
+        graph_features: Float[Tensor, "graphs graph_channels"] | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
@@ -266,6 +282,7 @@ class SlotVirtualNode(nn.Module):
             num_graphs: number of graphs, needed when the last ones are empty.
             memory: the :class:`SlotMemory` of an earlier layer with as many slots, to continue from: its slots take the
                 place of the learned ones, as queries (unless slots have addresses) and in the residual.
+            graph_features: what holds for whole graphs, such as a charge: one row each, with ``graph_channels``.
             return_state: also return the :class:`SlotMemory` of this pass; ``"slots"`` leaves out the weights of write
                 and read, which the next layer does not need. They add a quarter to two thirds to the time of a forward,
                 and room for ``2 * nodes * slots * heads`` numbers.
@@ -279,8 +296,9 @@ class SlotVirtualNode(nn.Module):
         )
         check_address(who, address, x, self.address_channels)
         carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.channels), x)
-        # Carried slots and a merge over processes concern every graph, empty ones too.
-        compact = plan.compact if carried is None and self.merge is None else plan
+        check_graph_features(who, graph_features, x, plan.num_graphs, self.graph_channels)
+        # Carried slots, features of graphs and a merge over processes concern every graph, empty ones too.
+        compact = plan.compact if carried is None and self.merge is None and self.graph is None else plan
         writes = writers(sources, log_weight)
         sound = sound_nodes(x, address, writes)
         reads = readers(sound, targets)
@@ -293,6 +311,7 @@ class SlotVirtualNode(nn.Module):
         if self.merge is not None:
             state = self.merge(state)
         slots = self.update(state, gathered(self.write, "identity") if carried is None else carried)
+        slots = slots if self.graph is None else self.graph(slots, graph_features)
         out = self._read_and_integrate(x, slots, compact, routes, reads)
 
         if not return_state:
@@ -301,7 +320,7 @@ class SlotVirtualNode(nn.Module):
         if return_state != "slots":
             log_weight = add_log_weights(log_weight, dropped)
             inside = self._inspect(x, compact, routes, writes, reads, log_weight, carried, inside)
-        return out, inside.of_graphs(plan.spread)
+        return out, inside if compact is plan else inside.of_graphs(plan.spread)
 
     def _read_and_integrate(
         self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None, reads: Tensor | None

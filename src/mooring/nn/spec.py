@@ -23,9 +23,9 @@ from mooring.ops.checks import check_count, check_flag, described
 class MemoryOptions:
     """What a user may choose about a global memory, whatever task it serves; a module ignores what it does not need.
 
-    Each is an argument of :class:`~mooring.nn.SlotVirtualNode` and documented there. ``anchored`` is not among them,
-    since it decides which model this is, nor is ``merge``, which is code and not a value. ``mooring run`` says which of
-    the options that were set a model ignores.
+    Each is an argument of :class:`~mooring.nn.SlotVirtualNode` and documented there. Three are missing: ``anchored``,
+    which decides which model this is, ``merge``, which is code, and ``graph_channels``, as no task has features of
+    graphs. ``mooring run`` says which of the options that were set a model ignores.
 
     Args:
         routing: as there; where a task gives addresses they are used, whatever this is.

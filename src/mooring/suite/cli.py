@@ -52,14 +52,14 @@ def common(
     pass
 
 
-@app.command("list")
+@app.command("list", epilog="Example: mooring list")
 def list_() -> None:
     """List the tasks with their presets, and every global module with its paper."""
     for table in listing.tables():
         console.print(FittedTable(table))
 
 
-@app.command()
+@app.command(epilog="Example: mooring run two-radius --preset quick --models vn,anchored --seeds 0-2")
 def run(
     task: Annotated[
         str,
@@ -145,7 +145,7 @@ def require_zoo(requests: list[Any], models: tuple[str, ...]) -> None:
         ) from error
 
 
-@app.command()
+@app.command(epilog="Example: mooring data esol")
 def data(
     names: Annotated[
         list[str] | None, typer.Argument(help="Sets to download; without any, all sets are listed.")
@@ -169,7 +169,7 @@ def data(
         console.print(FittedTable(Table("data", title, words("name", "what it is", "from", "licence", "here"), rows)))
 
 
-@app.command()
+@app.command(epilog="Example: mooring report runs")
 def report(
     sources: Annotated[list[Path] | None, typer.Argument(help="Folders of records; runs/ or results/.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
@@ -248,11 +248,16 @@ def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]
     return insides(sources, trust=trust)
 
 
-for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):
-    app.command()(command)
-app.command()(cli_molecules.train)
-app.command()(cli_molecules.predict)
-app.command("look")(cli_modules.look_)
+for name, command, example in (
+    ("verify", cli_modules.verify, "prop:mass"),
+    ("audit", cli_modules.audit, "torch_geometric.nn:SumAggregation"),
+    ("bench", cli_modules.bench, "--sweep nodes"),
+    ("draw", cli_modules.draw, "runs/molecules/quick/anchored-seed0.json"),
+    ("train", cli_molecules.train, "solubility.csv --smiles smiles --target logS"),
+    ("predict", cli_molecules.predict, "trained new.csv"),
+    ("look", cli_modules.look_, "runs/two-radius/quick/anchored-seed0.json --graphs 0,2"),
+):
+    app.command(name, epilog=f"Example: mooring {name} {example}")(command)
 
 
 def main() -> None:

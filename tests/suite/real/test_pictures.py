@@ -50,7 +50,7 @@ def test_every_atom_has_a_place_with_rdkit_and_without(monkeypatch: pytest.Monke
     assert found.shape == (len(given[0]), 2)
     assert len(np.unique(found.round(6), axis=0)) == len(found)
     if importlib.util.find_spec("rdkit"):
-        monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         assert not np.allclose(pictures.positions(*given), found)
 
 

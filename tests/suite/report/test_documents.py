@@ -233,3 +233,15 @@ def test_a_wrong_option_of_a_figure_is_named(name: str, message: str, everything
     document.write_text(PICTURE.format("").replace("capacity -->", f"{name} -->"), encoding="utf-8")
     with pytest.raises(RecordError, match=message):
         refresh([document], [everything])
+
+
+def test_a_block_shows_the_columns_it_names(setting: tuple[Path, Path, Path]) -> None:
+    document, _, records = setting
+    document.write_text(TEXT.replace("preset=paper", "preset=paper seeds=1 columns=Model,Both"), encoding="utf-8")
+    assert refresh([document], [records]) == [document]
+    rows = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert rows[0].split("|")[1:-1] == [" Model ", " Both "]
+    assert rows[2:] == ["| VN    |  1.4 |"]
+    document.write_text(TEXT.replace("preset=paper", "preset=paper columns=Model,Bothh"), encoding="utf-8")
+    with pytest.raises(RecordError, match="no column 'Bothh'; did you mean 'Both'"):
+        refresh([document], [records])

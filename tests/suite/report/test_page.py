@@ -188,6 +188,19 @@ def test_one_record_is_enough(save: Callable[..., Path], make_run: Callable[...,
     assert "Accuracy in %, at the epoch with the best Both." in text
 
 
+def test_the_result_stands_at_the_head_of_the_page(
+    save: Callable[..., Path], make_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    save(make_run("vn", 0, 0.0833, 0.1667, 0.0139), "vn.json")
+    path = save(make_run("anchored", 0, 1.0, 0.75, 0.7439), "anchored.json")
+    REPORT.build([path.parent], tmp_path / "page.html")
+    head = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<nav")[0]
+    expected = (
+        "Label and count right (counted Two-Radius, preset paper, 1 seed): Anchored Cross-Attn VN 74.4 %, VN 1.4 %."
+    )
+    assert f'<p class="headline">{expected}</p>' in head
+
+
 def test_no_record_at_all_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError) as caught:
         build_report([tmp_path], tmp_path / "report.html")

@@ -74,6 +74,16 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Vi
     assert "linear seed 1" not in table
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_run_that_starts_says_what_it_does(toy: Callable[..., RunRequest], width: int) -> None:
+    made = LiveView(["two-radius quick anchored seed 0"], [resolve(toy()).experiment], Console(width=width))
+    made.started(0)
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    assert {"starting:", "imports,", "data,", "checkpoint"} <= set(plain.file.getvalue().split())
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int) -> None:
     name = "two-radius-leaderboard screen my_module:CountedMean seed 11"
@@ -88,6 +98,9 @@ def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int)
     assert "…" not in text
     for word in ("103/206", "0.1234", "0.4321", "0.9876", "0.5432", "80", "39"):
         assert word in text.split(), text
+    assert "━" in text, "the bar stays"
+    if width >= 80:
+        assert {"two-radius-leaderboard", "my_module:CountedMean"} <= set(text.split()), "no word is broken"
     # A name longer than its column is folded, letter for letter.
     assert Counter(name.replace(" ", "")) <= Counter(text)
 

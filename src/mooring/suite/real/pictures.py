@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -17,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import nn
 
+from mooring.look import molecule
 from mooring.look.layout import layout
 from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
@@ -25,12 +24,6 @@ from mooring.suite.real.data import GraphSet, collate
 from mooring.suite.real.molecules import GraphExperiment
 from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
 
-SYMBOLS = (  # noqa: SIM905 (a literal would be a page long)
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
-    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe"
-).split()
-# OGB's types of a bond, by rdkit's names.
-BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "UNSPECIFIED")
 # Range of the marker areas of atoms.
 SMALLEST, LARGEST = 25.0, 150.0
 
@@ -188,7 +181,7 @@ def _molecule(
     best = share.argmax(axis=1)
     size = SMALLEST + (LARGEST - SMALLEST) * share.max(axis=1)
     axes.scatter(*place.T, s=size, c=[inks[slot] for slot in best], zorder=2, lw=0)
-    for (across, up), symbol in zip(place, symbols(x), strict=True):
+    for (across, up), symbol in zip(place, map(molecule.symbol, x[:, 0].tolist()), strict=True):
         if symbol != "C":
             axes.text(across, up, symbol, ha="center", va="center", fontsize=SMALL - 1.5, color=INK, zorder=3)
     axes.set_aspect("equal")
@@ -213,38 +206,14 @@ def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> flo
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def symbols(x: NDArray[np.uint8]) -> list[str]:
-    """Return the symbols of atoms from OGB's features, whose first is the atomic number minus one.
-
-    >>> symbols(np.array([[5, 0], [16, 0], [91, 0]], dtype=np.uint8))
-    ['C', 'Cl', '92']
-    """
-    return [SYMBOLS[kind] if kind < len(SYMBOLS) else str(kind + 1) for kind in x[:, 0].tolist()]
-
-
 def positions(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return 2D positions of the atoms: as drawn by rdkit if installed, otherwise a layout of the graph.
 
     Args:
         x, edge, edge_attr: one molecule in OGB's features, each bond once.
     """
-    drawn = _by_rdkit(x, edge, edge_attr) if importlib.util.find_spec("rdkit") else None
+    drawn = molecule.positions(x[:, 0].tolist(), edge.tolist(), edge_attr[:, 0].tolist())
     if drawn is not None:
-        return drawn
+        return drawn.double().numpy() * [1.0, -1.0]  # upwards, as matplotlib has it
     index = torch.from_numpy(edge.astype(np.int64).T.copy())
     return layout(len(x), index).double().numpy()
-
-
-def _by_rdkit(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8]) -> NDArray[np.float64] | None:
-    chem: Any = importlib.import_module("rdkit.Chem")
-    draw: Any = importlib.import_module("rdkit.Chem.rdDepictor")
-    molecule = chem.RWMol()
-    for kind in x[:, 0].tolist():
-        # Only positions are needed, so an unknown element is drawn as a dummy atom.
-        molecule.AddAtom(chem.Atom(kind + 1 if kind < 118 else 0))
-    for (first, second), kind in zip(edge.tolist(), edge_attr[:, 0].tolist(), strict=True):
-        molecule.AddBond(first, second, getattr(chem.BondType, BOND_TYPES[min(kind, len(BOND_TYPES) - 1)]))
-    molecule.UpdatePropertyCache(strict=False)
-    chem.GetSymmSSSR(molecule)
-    draw.Compute2DCoords(molecule)
-    return np.asarray(molecule.GetConformer().GetPositions())[:, :2]

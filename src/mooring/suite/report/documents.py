@@ -12,13 +12,15 @@ and so is the picture after a comment that names a figure, one of its panels if 
     ![What it shows](img/esol-curves.svg)
 
 A table with `seeds=5` raises an error if one of its rows has fewer seeds, and any table if the records contradict its
-notes or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`).
+notes or a row hides that it differs from the preset (:mod:`mooring.suite.report.claims`). `columns=Model,Both` shows
+only these columns.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mooring.named import suggest
@@ -34,8 +36,8 @@ PICTURE = re.compile(
 )
 START = re.compile(r"<!--\s*mooring:table\s+(?P<name>[\w-]+)(?P<options>[^>]*?)\s*-->")
 END = "<!-- mooring:end -->"
-# The option of a block that is not passed to the table: the least number of seeds of its rows.
-CLAIM = "seeds"
+# The options of a block that are not passed to the table: the least number of seeds of its rows, the columns to show.
+CLAIM, COLUMNS = "seeds", "columns"
 
 
 class StaleError(ValueError):
@@ -110,16 +112,33 @@ def refreshed(report: Report, text: str, records: Records, where: str) -> str:
             raise RecordError(f"{where}: block '{start[0]}' is never closed. Add '{END}' after it.")
         try:
             options = _options(start["options"])
-            claimed = options.pop(CLAIM, None)
+            claimed, columns = options.pop(CLAIM, None), options.pop(COLUMNS, None)
             table = make_table(report, start["name"], records, **options)
             if claimed is not None:
                 _check_seeds(table, start["name"], claimed)
             _check_claims(table, start["name"])
+            table = table if columns is None else narrowed(table, columns.split(","))
         except ValueError as error:
             raise RecordError(f"{where}: {error}") from error
         pieces += [text[at : start.end()], "\n", table.to_markdown()]
         at = end
     return "".join([*pieces, text[at:]])
+
+
+def narrowed(table: Table, titles: Sequence[str]) -> Table:
+    """Return the table with the columns of these full titles only, in this order."""
+    places = {column.full: place for place, column in enumerate(table.columns)}
+    for name in titles:
+        if name not in places:
+            hint = suggest(name, places, f"it has {', '.join(places)}.")
+            raise ValueError(f"table '{table.name}': no column '{name}'; {hint}")
+    chosen = [places[name] for name in titles]
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in chosen),
+        rows=tuple(tuple(row[place] for place in chosen) for row in table.rows),
+        alarms=frozenset((row, chosen.index(place)) for row, place in table.alarms if place in chosen),
+    )
 
 
 def _check_seeds(table: Table, name: str, claimed: str) -> None:

@@ -129,7 +129,8 @@ class Exhibit:
         words = {**options, **body.words}
         paragraphs = [" ".join(text.split()).format_map(words) for text in self.text.strip().split("\n\n") if text]
         notes = (*paragraphs, *body.notes, *contradictions(self.claims, body.groups, body.rows))
-        return Table(self.name, self.title.format_map(words), body.columns, body.rows, notes, body.alarms)
+        headline = str(body.words.get("headline", ""))
+        return Table(self.name, self.title.format_map(words), body.columns, body.rows, notes, body.alarms, headline)
 
     def _picture(self, records: Records, options: Options) -> Picture | None:
         from mooring.suite.report.picture import Picture, in_style

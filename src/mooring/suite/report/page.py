@@ -103,6 +103,7 @@ class Report:
             lacking=lacking,
             origin=Markup(provenance(records).to_html()),
             num_records=len(records),
+            headline=next((table.headline for section in sections for table in section.tables if table.headline), ""),
             notes=records.notes,
             insides=insides,
             policy=Markup(_policy(script, style, insides)),

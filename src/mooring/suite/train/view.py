@@ -27,7 +27,10 @@ from mooring.suite.train.experiment import Experiment
 PROGRESS_FILE = "progress.json"
 PLAIN_SECONDS = 15.0
 SHOWN_METRICS = 4
-BAR, WIDE_ENOUGH_FOR_A_BAR = 20, 110
+# Narrower terminals have a short bar and one metric per line.
+BAR, SHORT_BAR, WIDE = 20, 8, 140
+# What a run does before its first epoch is under way.
+STARTING = "starting: imports, data, checkpoint"
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class PlainView(View):
         self.printed = time.monotonic()
         for index, progress in enumerate(self.latest):
             if self.status[index] == "running" and progress is not None:
-                left = f"{_time(progress.seconds_left)} left" if progress.seconds_left is not None else "starting"
+                left = f"{_time(progress.seconds_left)} left" if progress.seconds_left is not None else STARTING
                 epochs = f"epoch {progress.epochs_done}/{progress.epochs}"
                 self.say(f"{self.names[index]}: {epochs}  {self.metrics(index)}  {left}")
 
@@ -194,22 +197,22 @@ class LiveView(View):
     def table(self) -> Table:
         """Return the table of the moment."""
         table = Table(box=None, padding=(0, 2, 0, 0))
-        # Names and numbers wrap where the terminal is narrow; the bar is the first to go.
-        bar = self.console.width >= WIDE_ENOUGH_FOR_A_BAR
-        for column in ("run", *([""] if bar else []), "epoch", "metrics", "left"):
-            table.add_column(column, no_wrap=column in ("", "epoch"), overflow="fold")
+        wide = self.console.width >= WIDE
+        for column in ("run", "", "epoch", "metrics", "left"):
+            # Only the words of a name wrap.
+            table.add_column(column, no_wrap=column not in ("run", ""), overflow="fold")
         for index, progress in enumerate(self.latest):
             if self.status[index] != "running":
                 continue
             if progress is None or not progress.epochs:
-                table.add_row(self.names[index], *([""] if bar else []), "starting", "", "")
+                table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"), "")
                 continue
-            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR)
+            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR if wide else SHORT_BAR)
             table.add_row(
                 self.names[index],
-                *([done] if bar else []),
+                done,
                 f"{progress.epochs_done}/{progress.epochs}",
-                self.metrics(index),
+                self.metrics(index) if wide else self.metrics(index).replace("  ", "\n"),
                 _time(progress.seconds_left),
             )
         if "waiting" in self.status:

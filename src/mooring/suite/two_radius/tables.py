@@ -28,6 +28,8 @@ ACCURACY = ("metrics", "final", "test/label")
 SIZE = "num_identifiers"
 # The preset with the paper's schedule, the only one whose rows stand beside the paper's numbers.
 PAPER = "paper"
+# A headline names this many models.
+MOST_NAMED = 4
 # Products of scales and base counts; the published task has twelve.
 MOST_COUNTS = 1000
 
@@ -128,7 +130,18 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Body:
     chance, *_ = [Reference.of_run(run) for run in runs]
     *guesses, blind = (f"{100 * value:.1f}" for value in (chance.label, chance.count, chance.both, chance.blind))
     notes = [*_differences(groups), *others(groups, every)]
-    return Body(columns, rows, notes, groups=groups, guesses=" / ".join(guesses), blind=blind)
+    headline = _headline(groups, preset)
+    return Body(columns, rows, notes, groups=groups, guesses=" / ".join(guesses), blind=blind, headline=headline)
+
+
+def _headline(groups: Sequence[Group], preset: str) -> str:
+    """Both of each model in the preset's own settings, the best first."""
+    scores = {item.title: item.estimate("metrics", "best", "both").mean for item in groups if not item.variant}
+    seeds = min((len(item.runs) for item in groups if not item.variant), default=0)
+    ranked = sorted(scores.items(), key=lambda pair: -pair[1])[:MOST_NAMED]
+    named = ", ".join(f"{name} {100 * score:.1f} %" for name, score in ranked)
+    many = f"{seeds} seed{'s' * (seeds != 1)}"
+    return f"Label and count right (counted Two-Radius, preset {preset}, {many}): {named}." if named else ""
 
 
 @table(
