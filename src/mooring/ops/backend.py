@@ -12,7 +12,6 @@ All of them are compared with :mod:`mooring.ops.reference` on values and gradien
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable
 from functools import cache
@@ -73,7 +72,9 @@ def of(plan: Plan, *tensors: Tensor | None) -> Code:
     """The code for these inputs."""
     name = choose(*tensors, small=lambda: _is_small(plan))
     if name == "triton":
-        return cast(Code, importlib.import_module("mooring.ops.triton"))
+        from mooring.ops import triton  # imports Triton
+
+        return cast(Code, triton)
     return cast(Code, plain if name == "plain" else tiles)
 
 
