@@ -5,16 +5,15 @@
 - ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; where the data
   cannot be inspected (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
   ``torch.func``); and on other devices.
-- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU.
+- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU where the kernels
+  pass a check on first use (:mod:`mooring.ops.triton.proof`). ``use_backend("triton")`` skips the check.
 
 All of them are compared with :mod:`mooring.ops.reference` on values and gradients.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from functools import cache
 from typing import Literal, Protocol, cast, get_args
 
 import torch
@@ -28,6 +27,7 @@ from mooring.ops.state import in_forward_mode
 
 Backend = Literal["tiles", "plain", "triton"]
 
+TRITON_DEVICES = ("cuda",)
 # Head width, or width of folded features, that the Triton kernels take.
 WIDEST = 256
 
@@ -92,7 +92,7 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     if torch.compiler.is_exporting() or any(is_transformed(tensor) for tensor in given):
         return "plain"
     device = given[0].device.type
-    if device == "cuda" and not torch.compiler.is_compiling() and _has_triton() and _suits_triton(given):
+    if device in TRITON_DEVICES and _suits_triton(given) and _triton_works(given[0].device, given[0].dtype):
         return "triton"
     if device != "cpu":
         return "plain"
@@ -107,9 +107,12 @@ def _is_small(plan: Plan) -> bool:
     return plan.num_graphs <= plan.num_nodes and plan.largest <= SMALL_GRAPH and plain.is_padded(plan)
 
 
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+@torch.compiler.assume_constant_result
+def _triton_works(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether the kernels are right on the device; a traced graph is told while it is traced."""
+    from mooring.ops.triton.proof import works
+
+    return works(device, dtype)
 
 
 def _suits_triton(tensors: list[Tensor]) -> bool:
