@@ -4,17 +4,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from mooring import ops
+from mooring.ops import SlotState, reference, stream
 from mooring.ops.stream import NodeChunk, write_stream
-from support import Ragged, assert_close, ragged
+from support import Ragged, assert_close, assert_same, ragged
 
 from cases import log_weight, write_inputs  # isort: skip
 
 
 @pytest.mark.parametrize("null", [None, torch.tensor([0.5, -1.0]).double()], ids=["", "competing"])
 @given(batch=ragged(), size=st.integers(1, 5))
-def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: torch.Tensor | None) -> None:
+def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: Tensor | None) -> None:
     query, key, value = write_inputs(batch, "own heads")
     index, weight = batch.index(), log_weight(batch, "some -inf")
     assert weight is not None
@@ -25,6 +27,45 @@ def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: torch.Tensor 
     whole = ops.write(query, key, value, index, **given)
     assert_close(state.content, whole.content)
     assert_close(state.log_mass, whole.log_mass)
+
+
+@pytest.mark.parametrize("order", ["sorted", "unsorted", "all graphs first"])
+def test_chunks_of_few_graphs_give_the_whole_with_gradients(order: str) -> None:
+    batch = Ragged((3, 1, 4) * 10, order != "unsorted", seed=2)
+    query, key, value = write_inputs(batch, "own heads")
+    index, cuts = batch.index(), (7, 9, 30, 61)
+    if order == "all graphs first":
+        index, cuts = index.view(10, 8).t().flatten(), (60, 70, 75)
+
+    def streamed(query: Tensor, key: Tensor, value: Tensor) -> SlotState:
+        nodes = zip(*(tensor.tensor_split(cuts) for tensor in (key, value, index)), strict=True)
+        return write_stream(query, nodes, num_graphs=batch.num_graphs)
+
+    def whole(query: Tensor, key: Tensor, value: Tensor) -> SlotState:
+        return reference.write(query, key, value, index, num_graphs=batch.num_graphs)
+
+    assert_same(streamed, whole, query, key, value)
+
+
+def test_only_the_graphs_of_a_chunk_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+
+    def merge(*states: SlotState) -> SlotState:
+        rows.extend(state.log_mass.size(0) for state in states)
+        return ops.merge(*states)
+
+    monkeypatch.setattr(stream, "merge", merge)
+    index = torch.arange(200).repeat_interleave(3)
+    nodes = zip(*(torch.randn(600, 1, 2).split(15) for _ in range(2)), index.split(15), strict=True)
+    write_stream(torch.randn(2, 1, 2), nodes, num_graphs=200)
+    assert rows == [5] * 80
+
+
+def test_chunks_of_one_stream_have_one_number_of_graphs() -> None:
+    x = torch.randn(2, 1, 2)
+    plans = [ops.plan(torch.tensor([0, 1]), num_graphs=graphs) for graphs in (20, 21)]
+    with pytest.raises(ValueError, match="write_stream: num_graphs says 20 but the plan was made for 21"):
+        write_stream(torch.randn(1, 1, 2), [(x, x, plan) for plan in plans])
 
 
 def test_no_chunks() -> None:

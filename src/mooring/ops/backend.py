@@ -5,7 +5,8 @@
 - ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; where the data
   cannot be inspected (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
   ``torch.func``); and on other devices.
-- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU.
+- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU where the kernels
+  pass a check on first use (:mod:`mooring.ops.triton.proof`). ``use_backend("triton")`` skips the check.
 
 All of them are compared with :mod:`mooring.ops.reference` on values and gradients.
 """
@@ -29,6 +30,7 @@ from mooring.ops.state import in_forward_mode
 
 Backend = Literal["tiles", "plain", "native", "triton"]
 
+TRITON_DEVICES = ("cuda",)
 # Head width, or width of folded features, that the Triton kernels take.
 WIDEST = 256
 
@@ -84,7 +86,9 @@ def of(plan: Plan, *tensors: Tensor | None) -> Code:
     """The code for these inputs."""
     name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "triton":
-        return cast(Code, importlib.import_module("mooring.ops.triton"))
+        from mooring.ops import triton  # imports Triton
+
+        return cast(Code, triton)
     return cast(Code, {"plain": plain, "native": native_code(), "tiles": tiles}[name])
 
 
@@ -111,7 +115,7 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     if torch.compiler.is_exporting() or any(is_transformed(tensor) for tensor in given):
         return "plain"
     device = given[0].device.type
-    if device == "cuda" and not torch.compiler.is_compiling() and _has_triton() and _suits_triton(given):
+    if device in TRITON_DEVICES and _suits_triton(given) and _triton_works(given[0].device, given[0].dtype):
         return "triton"
     if device != "cpu":
         return "plain"
@@ -132,9 +136,12 @@ def native_code() -> Any:
     return native if native.can_be_loaded() else None
 
 
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+@torch.compiler.assume_constant_result
+def _triton_works(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether the kernels are right on the device; a traced graph is told while it is traced."""
+    from mooring.ops.triton.proof import works
+
+    return works(device, dtype)
 
 
 def _suits_triton(tensors: list[Tensor]) -> bool:

@@ -252,6 +252,7 @@ for name, command, example in (
     ("verify", cli_modules.verify, "prop:mass"),
     ("audit", cli_modules.audit, "torch_geometric.nn:SumAggregation"),
     ("bench", cli_modules.bench, "--sweep nodes"),
+    ("doctor", cli_modules.doctor, "--json doctor.json"),
     ("draw", cli_modules.draw, "runs/molecules/quick/anchored-seed0.json"),
     ("train", cli_molecules.train, "solubility.csv --smiles smiles --target logS"),
     ("predict", cli_molecules.predict, "trained new.csv"),

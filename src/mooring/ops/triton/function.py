@@ -12,6 +12,7 @@ from mooring.ops import plain
 from mooring.ops.plain import gradients, must_trace
 from mooring.ops.plan import Plan
 from mooring.ops.triton.launch import sort_graphs
+from mooring.ops.triton.operators import read_op, write_op
 from mooring.ops.triton.read import read_backward, read_forward
 from mooring.ops.triton.write import write_backward, write_forward
 
@@ -30,6 +31,8 @@ def write(
         heads_last = log_weight.transpose(1, 2)
         alone = heads_last.shape[1:] == (1, 1)
         log_weight = heads_last.flatten() if alone else heads_last.expand(-1, slots.size(0), parts)
+    if torch.compiler.is_compiling():
+        return write_op(slots, key, value, log_weight, *_places(plan, where))
     return _Write.apply(slots, key, value, log_weight, where, plan)
 
 
@@ -37,14 +40,19 @@ def read(
     query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
     """As :func:`mooring.ops.plain.read`."""
+    if torch.compiler.is_compiling():
+        return read_op(query, key, value, *_places(plan, where), sum_heads, residual)
     return _Read.apply(query, key, value, where, plan, sum_heads, residual)
 
 
 def _places(plan: Plan, where: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Where graphs begin, and the node in each place; nodes that do not take part come last."""
-    if where is None:
-        return plan.offsets, plan.order
-    return sort_graphs(torch.where(where, plan.index, -1), plan.num_graphs)
+    if where is not None:
+        return sort_graphs(torch.where(where, plan.index, -1), plan.num_graphs)
+    if torch.compiler.is_compiling() and plan.batch is not None and plan.ptr is None:
+        # A traced graph cannot ask whether the batch is sorted.
+        return plan.keep("places", lambda: sort_graphs(plan.index, plan.num_graphs))
+    return plan.offsets, plan.order
 
 
 class _Write(torch.autograd.Function):
