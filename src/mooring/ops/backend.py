@@ -89,7 +89,9 @@ def of(plan: Plan, *tensors: Tensor | None) -> Code:
         from mooring.ops import triton  # imports Triton
 
         return cast(Code, triton)
-    return cast(Code, {"plain": plain, "native": native_code(), "tiles": tiles}[name])
+    if name == "native":
+        return cast(Code, native_code())
+    return cast(Code, plain if name == "plain" else tiles)
 
 
 def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
