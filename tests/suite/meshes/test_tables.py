@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mooring.nn.addresses import TEMPERATURES
 from mooring.suite.chapters import REPORT
 from mooring.suite.meshes import tables
 from mooring.suite.records import RunRecord, load
@@ -79,6 +80,10 @@ def test_what_differs_from_the_preset_is_in_its_row_and_counts_as_a_try(records:
         f"{name} (learning rate 0.003)": "3",
         f"{name} (temperature 1)": "3",
     }
+
+
+def test_temperatures_that_go_without_saying_are_the_defaults() -> None:
+    assert tables.TEMPERATURES.items() <= TEMPERATURES.items()
 
 
 def test_a_row_with_another_budget_contradicts_the_notes(records: Any, tmp_path: Path) -> None:

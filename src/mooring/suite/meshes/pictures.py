@@ -117,7 +117,7 @@ def _slots(panel: Any, mesh: Mesh, shares: NDArray[np.floating]) -> None:
     centre = np.broadcast_to(corners.mean(axis=1, keepdims=True), corners.shape)
     thirds = np.stack([corners, after, centre, before], axis=2).reshape(-1, 4, 2)
     face = colour[mesh.cells.T].reshape(-1, 3)
-    panel.add_collection(PolyCollection(thirds, facecolors=face, edgecolors=face, linewidths=0.4))
+    panel.add_collection(PolyCollection(list(thirds), facecolors=face, edgecolors=face, linewidths=0.4))
     panel.autoscale_view()
     used = len(np.unique(largest))
     panel.set_title(f"the slot a node writes to: {used} of {shares.shape[1]}", color=INK)

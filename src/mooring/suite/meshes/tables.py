@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mooring.nn.addresses import TEMPERATURES
 from mooring.suite.records import Records
 from mooring.suite.report.claims import one_budget, updates_of
 from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, log_ticks, panel
@@ -20,6 +19,8 @@ TASK = "meshes"
 # The presets that change one size at a time.
 SIZES = ("slots", "nodes")
 ROUTING = ("routing", "temperature")
+# Those of mooring.nn.addresses: a report reads records only.
+TEMPERATURES = {"self": 0.25, "free": 1.0}
 SPLITS = {"test": "Test", "finer": "Finer", "holes": "More holes", "larger": "Larger"}
 
 
