@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +49,17 @@ def test_the_names_are_printed_in_less_than_a_second() -> None:
 )
 def test_a_shell_completes_names(complete: object, incomplete: str, names: list[str]) -> None:
     assert complete(SimpleNamespace(params={"task": "two-radius"}), incomplete) == names
+
+
+def test_a_shell_completes_records_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert listing.complete_record("") == []
+    folder = Path("runs/two-radius/quick")
+    folder.mkdir(parents=True)
+    for name in ("vn-seed0.json", "anchored-seed0.json", "notes.txt"):
+        (folder / name).write_text("{}")
+    assert listing.complete_record("runs/t") == [f"{folder}/anchored-seed0.json", f"{folder}/vn-seed0.json"]
+    assert listing.complete_record("runs/m") == []
 
 
 def test_an_unknown_task_completes_to_nothing() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mooring.suite import listing
 from mooring.suite.records import write as write_record
 from mooring.suite.terminal import (
     RUNS,
@@ -198,7 +199,8 @@ def look_(
         str,
         typer.Argument(
             help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME. For a folder of runs, "
-            "e.g. runs, it lists the command for each."
+            "e.g. runs, it lists the command for each.",
+            autocompletion=listing.complete_record,
         ),
     ],
     data: Annotated[
@@ -248,7 +250,10 @@ def look_(
 
 
 def draw(
-    target: Annotated[Path, typer.Argument(help="A record of a run of molecules or peptides.")],
+    target: Annotated[
+        Path,
+        typer.Argument(help="A record of a run of molecules or peptides.", autocompletion=listing.complete_record),
+    ],
     graphs: Annotated[
         str, typer.Option(help="Test molecules, as in 0,3,8; by default a small, a typical and a large one.")
     ] = "",

@@ -71,6 +71,11 @@ def complete_models(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
 
 
+def complete_record(incomplete: str) -> list[str]:
+    """Complete the record of a run in this folder."""
+    return [name for path in sorted(Path("runs").rglob("*-seed*.json")) if (name := str(path)).startswith(incomplete)]
+
+
 def as_text(content: dict[str, Any]) -> str:
     """Return the content as JSON with one line per name, so that a change is seen in one line."""
     parts = []
