@@ -248,7 +248,7 @@ def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]
     return insides(sources, trust=trust)
 
 
-for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.draw):
+for command in (cli_modules.verify, cli_modules.audit, cli_modules.bench, cli_modules.doctor, cli_modules.draw):
     app.command()(command)
 app.command()(cli_molecules.train)
 app.command()(cli_molecules.predict)

@@ -175,6 +175,24 @@ def bench(
         fail(str(error))
 
 
+def doctor(
+    device: Annotated[str, typer.Option(help="cpu, or cuda where there is one.")] = "cpu",
+    out: Annotated[Path | None, typer.Option("--json", help="Write a report to paste into an issue.")] = None,
+) -> None:
+    """Check results, compilation, half precision, memory and times on this machine. Exits with 1 on a wrong result."""
+    from mooring.suite.doctor import examine
+
+    if out is not None:
+        require_file(out)
+    report = examine(device)
+    console.print(FittedTable(report.to_table()))
+    if out is not None:
+        write_record(out, report.to_record())
+        console.print(f"report: {out}", highlight=False, markup=False, soft_wrap=True)
+    if report.wrong:
+        fail(f"doctor: {', '.join(report.wrong)}: wrong. Paste the report of --json into an issue.")
+
+
 def look_(
     target: Annotated[
         str,

@@ -104,7 +104,7 @@ def bench(
         "name": sweep,
         "title": TITLES[sweep],
         "caption": CAPTION,
-        "machine": _machine(setting.device, threads),
+        "machine": describe_machine(setting.device, threads),
         "settings": {**vars(setting), "threads": threads, "repeats": repeats},
         "shapes": {},
         "rows": [],
@@ -147,7 +147,7 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _machine(device: str, threads: int) -> str:
+def describe_machine(device: str, threads: int) -> str:
     """Describe the machine of the measurements, as far as the system provides it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
