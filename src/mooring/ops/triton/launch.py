@@ -54,8 +54,9 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
-    """Start one kernel; every launch of ours comes through here."""
-    kernel[grid](**arguments)
+    """Start one kernel on the device of its tensors; every launch of ours comes through here."""
+    with torch.cuda.device_of(arguments["ptr"]):
+        kernel[grid](**arguments)
 
 
 def padded(width: int) -> int:
