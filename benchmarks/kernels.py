@@ -1,9 +1,10 @@
 """Compile the Triton kernels for real GPUs and bound their cost: ``python benchmarks/kernels.py --out results/bench``.
 
 Needs Triton and no GPU. The first table is what the compiler made of each kernel: registers of a thread, bytes spilled,
-shared memory of a block. The second is a roofline: each launch moves each of its tensors once, at the bandwidth of the
-data sheet, or computes at its peak rate, whichever takes longer; launches follow one another. It is a bound from below
-and not a measurement: no kernel was run, launch overhead, caches and occupancy are left out.
+shared memory of a block; `--targets gfx90a gfx942 gfx1100` is for AMD. The second is a roofline: each launch moves each
+of its tensors once, at the bandwidth of the data sheet, or computes at its peak rate, whichever takes longer; launches
+follow one another. It is a bound from below and not a measurement: no kernel was run, launch overhead, caches and
+occupancy are left out.
 
 Beside it stand the bytes of the same op on a batch padded to its largest graph: node tensors at their padded size, and
 one copy of each into or out of the padded form; neither where all graphs have one size.
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 # Triton asks for an explicit choice; fused multiply-adds are what it has always compiled to.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -32,6 +34,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mooring.ops import triton as backend
+from mooring.ops.triton import launch
 from mooring.ops.triton.record import recorded
 from mooring.suite import records
 from mooring.suite.bench.run import table
@@ -106,8 +109,8 @@ def record(case: Case, sizes: Tensor, dtype: torch.dtype) -> list[Launch]:
     return launches
 
 
-def compiled(one: Launch, target: int) -> dict[str, Any]:
-    """Registers, spills and shared memory of a kernel on one target, as cuobjdump and the compiler say."""
+def compiled(one: Launch, target: str) -> dict[str, Any]:
+    """Registers, spills and shared memory of a kernel on one target, as its tools and the compiler say."""
     signature, constants, hints = {}, {}, {}
     for number, parameter in enumerate(one.kernel.params):
         value = one.arguments[parameter.name]
@@ -121,19 +124,38 @@ def compiled(one: Launch, target: int) -> dict[str, Any]:
             hints[(number,)] = [["tt.divisibility", 16]]
     options = {name: one.arguments[name] for name in ("num_warps", "num_stages")}
     source = ASTSource(one.kernel, signature, constants, hints)
-    made = triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
+    made = triton.compile(source, target=target_of(target), options=options)
+    usage = usage_of_amd(made.asm["amdgcn"]) if is_amd(target) else usage_of_nvidia(made.asm["cubin"])
+    return {**usage, "shared": made.metadata.shared, "warps": options["num_warps"]}
+
+
+def is_amd(target: str) -> bool:
+    return target.startswith("gfx")
+
+
+def target_of(target: str) -> GPUTarget:
+    """``80`` is NVIDIA's sm_80; AMD's data center cards have waves of 64 threads, the others of 32."""
+    return (
+        GPUTarget("hip", target, 64 if target[3] == "9" else 32)
+        if is_amd(target)
+        else GPUTarget("cuda", int(target), 32)
+    )
+
+
+def usage_of_nvidia(binary: bytes) -> dict[str, int]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(made.asm["cubin"])
+        file.write(binary)
         file.flush()
         tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
         done = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
     usage = {name: int(count) for name, count in re.findall(r"(REG|STACK|LOCAL):(\d+)", done.stdout)}
-    return {
-        "registers": usage["REG"],
-        "spilled": usage["STACK"] + usage["LOCAL"],
-        "shared": made.metadata.shared,
-        "warps": options["num_warps"],
-    }
+    return {"registers": usage["REG"], "spilled": usage["STACK"] + usage["LOCAL"]}
+
+
+def usage_of_amd(assembly: str) -> dict[str, int]:
+    """Vector registers, and bytes of private memory, of a thread."""
+    usage = dict(re.findall(r"\.(vgpr_count|private_segment_fixed_size): +(\d+)", assembly))
+    return {"registers": int(usage["vgpr_count"]), "spilled": int(usage["private_segment_fixed_size"])}
 
 
 def _is(value: Any, number: int) -> bool:
@@ -224,7 +246,12 @@ def main() -> None:
         default=["bfloat16", "ieee"],
         help="bfloat16, or products of float32",
     )
-    parser.add_argument("--targets", type=int, nargs="*", default=[80, 90, 100], help="compute capabilities, times ten")
+    parser.add_argument(
+        "--targets",
+        nargs="*",
+        default=["80", "90", "100"],
+        help="compute capabilities times ten, or gfx942 and others",
+    )
     parser.add_argument("--dims", type=int, nargs="+", default=[16, 64, 128], help="widths; above 16 they are absorbed")
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16])
     options = parser.parse_args()
@@ -235,9 +262,14 @@ def main() -> None:
         torch.set_float32_matmul_precision(SETTINGS[precision])
         dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
         for case in cases:
-            for one in {one.kernel.__name__: one for one in record(case, torch.tensor([200_000]), dtype)}.values():
-                row = {"precision": precision, "case": str(case), "kernel": one.kernel.__name__}
-                made += [{**row, "target": f"sm_{target}", **compiled(one, target)} for target in options.targets]
+            for target in options.targets:
+                # AMD's compiler takes other precisions.
+                with patch.object(launch, "ON_HIP", is_amd(target)):
+                    launches = record(case, torch.tensor([200_000]), dtype)
+                name = target if is_amd(target) else f"sm_{target}"
+                for one in {one.kernel.__name__: one for one in launches}.values():
+                    row = {"precision": precision, "case": str(case), "kernel": one.kernel.__name__}
+                    made.append({**row, "target": name, **compiled(one, target)})
             rooflines += [{"precision": precision, **row} for row in bounds(case, dtype)]
     found = {
         "kernels": (

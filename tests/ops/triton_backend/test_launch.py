@@ -87,6 +87,19 @@ def test_precision_follows_torch() -> None:
         torch.set_float32_matmul_precision(before)
 
 
+def test_amd_has_no_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "ON_HIP", True)
+    single, half = torch.zeros(1), torch.zeros(1, dtype=torch.float16)
+    assert launch.precision_of(128, half, None) == "bf16x3"
+    before = torch.get_float32_matmul_precision()
+    try:
+        for setting, precision in {"highest": "ieee", "high": "ieee", "medium": "bf16x3"}.items():
+            torch.set_float32_matmul_precision(setting)
+            assert launch.precision_of(64, single, half) == precision
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 @pytest.mark.parametrize("programs", [1, 4])
 @pytest.mark.parametrize("num_nodes", [0, 1, 127, 200_000, 10**8])
 def test_chunks_are_powers_of_two_within_bounds(num_nodes: int, programs: int) -> None:
@@ -101,6 +114,8 @@ TILES = {
     ("tf32", True): ((16, 64, 2), (32, 64, 8), (16, 32, 8)),
     ("tf32x3", False): ((32, 64, 2), (32, 64, 8), (16, 16, 8)),
     ("tf32x3", True): ((16, 64, 2), (16, 32, 8), (16, 16, 8)),
+    ("bf16x3", False): ((32, 64, 2), (32, 64, 8), (16, 16, 8)),
+    ("bf16x3", True): ((16, 64, 2), (16, 32, 8), (16, 16, 8)),
     ("ieee", False): ((32, 64, 2), (16, 64, 8), (16, 16, 8)),
     ("ieee", True): ((16, 64, 2), (16, 32, 8), (16, 16, 8)),
 }

@@ -29,6 +29,9 @@ class Blocks(NamedTuple):
     num_stages: int
 
 
+# AMD's compiler has no TF32 on most cards. Three products of bfloat16 are exact for halves, and better than one TF32.
+ON_HIP = torch.version.hip is not None
+HIP_PRECISIONS = {"tf32": "bf16x3", "tf32x3": "ieee", "ieee": "ieee"}
 # (precision, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three TF32
 # products need about twice the registers of one, and so do IEEE ones.
 LIMITS = {
@@ -36,6 +39,8 @@ LIMITS = {
     ("tf32", True): Limits(32, 2048, 8192, 8),
     ("tf32x3", False): Limits(32, 2048, 4096, 8),
     ("tf32x3", True): Limits(16, 2048, 2048, 8),
+    ("bf16x3", False): Limits(32, 2048, 4096, 8),
+    ("bf16x3", True): Limits(16, 2048, 2048, 8),
     ("ieee", False): Limits(32, 1024, 4096, 8),
     ("ieee", True): Limits(16, 2048, 2048, 8),
 }
@@ -54,8 +59,9 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
-    """Start one kernel; every launch of ours comes through here."""
-    kernel[grid](**arguments)
+    """Start one kernel on the device of its tensors; every launch of ours comes through here."""
+    with torch.cuda.device_of(arguments["ptr"]):
+        kernel[grid](**arguments)
 
 
 def padded(width: int) -> int:
@@ -94,11 +100,15 @@ def precision_of(widest: int, *tensors: Tensor | None) -> str:
 
     Half inputs are exact in TF32. For float32 ``torch.get_float32_matmul_precision()`` decides: ``"highest"`` is IEEE
     arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one. Three products of tiles more than 128
-    wide would spill their registers many times over, so those are IEEE too.
+    wide would spill their registers many times over, so those are IEEE too. On AMD's cards three products of bfloat16
+    stand for one of TF32, and IEEE arithmetic for three.
     """
     if all(tensor is None or tensor.dtype in HALVES for tensor in tensors):
-        return "tf32"
-    precision = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+        precision = "tf32"
+    else:
+        precision = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    if ON_HIP:
+        return HIP_PRECISIONS[precision]
     return "ieee" if precision == "tf32x3" and widest > 128 else precision
 
 
