@@ -141,7 +141,7 @@ def bench(
         str, typer.Option(help="Comma-separated shapes; 8x2000 is 8 graphs of 2,000 nodes. By default all.")
     ] = "",
     sweep: Annotated[
-        str, typer.Option(help="peers; nodes, slots: vary the size; batches: of molecules; zoo: every module.")
+        str, typer.Option(help="peers; nodes, slots: vary the size; batches; default: with and without C++; zoo.")
     ] = "peers",
     peers: Annotated[
         str,

@@ -75,6 +75,12 @@ def test_slots() -> None:
     assert {row["order"] for row in record["rows"]} == {"folded", "projected"}
 
 
+def test_default() -> None:
+    record = bench(["3x7"], sweep="default", repeats=1, setting=SMALL)
+    assert [(row["shape"], row["threads"], row["width"]) for row in record["rows"]] == [("3x7", 1, 8), ("3x7", 2, 8)]
+    assert all(row["ISAB over PyTorch alone"] > 0 and row["default over GINEConv"] > 0 for row in record["rows"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -511,6 +511,7 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
     usual = {"num_identifiers": 16, "slots": 16, "channels": 64, "temperature": 0.35, "steps_per_epoch": 50}
     changes = [{"num_identifiers": n, "slots": n} for n in (4, 8, 16, 32)] + [{"channels": 8}, {"slots": 8}]
     changes += [{"num_identifiers": n, "slots": n, "addressed": False} for n in (4, 8, 16)]
+    changes += [{"num_identifiers": 4, "slots": 4, "addressed": False, "routing": "self"}]
     for seed in (0, 1):
         for number, change in enumerate(changes):
             config = usual | change
@@ -527,6 +528,7 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
     table = build("learnability", load([path.parent]), preset="learnability")
     found = {row[1:6] if row[1] == "content" else row[2:6]: row[6:8] for row in table.rows}
     assert found["content", "4", "4", "64", "0.35"] == ("50 ± 0", "350 ± 0")
+    assert [row[1] for row in table.rows].count("own state") == 1
     assert found["4", "4", "64", "0.35"] == ("50 ± 0", "100 ± 0")
     assert found["16", "16", "64", "0.35"] == ("50 ± 0", "1600 ± 0")
     assert found["32", "32", "64", "0.35"] == ("50 ± 0", "6400 (1 of 2)")

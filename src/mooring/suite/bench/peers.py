@@ -21,6 +21,7 @@ from torch_geometric.utils import to_dense_batch
 from mooring import ops, zoo
 from mooring.named import suggest
 from mooring.nn import SlotVirtualNode, VirtualNode
+from mooring.ops.plain import is_small
 from mooring.suite.bench import batches
 from mooring.suite.bench.shapes import Setting
 
@@ -190,6 +191,21 @@ def _layer(module: Any) -> Forward:
     return lambda x, batch, num_graphs: module(x, batch)
 
 
+def _default(setting: Setting) -> nn.Module:
+    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
+
+
+def _in_pytorch(module: Any) -> Forward:
+    """As without the C++ operators; the back end of a backward is that of its forward."""
+
+    def forward(x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        plan = ops.plan(batch, num_graphs=num_graphs)
+        with ops.use_backend("plain" if is_small(plan) else "tiles"):
+            return module(x, plan=plan)
+
+    return forward
+
+
 def _slots(setting: Setting) -> nn.Module:
     return SlotVirtualNode(setting.dim, setting.slots, setting.heads, integrate="residual")
 
@@ -218,7 +234,8 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer(OURS, _slots, _ragged),
-        Peer("slots, FiLM", lambda s: SlotVirtualNode(s.dim, s.slots, s.heads), _ragged),
+        Peer("slots, FiLM", _default, _ragged),
+        Peer("slots, PyTorch alone", _default, _in_pytorch),
         Peer("slots, compiled", _slots, lambda m: _ragged(torch.compile(m, dynamic=True)), compiled=True),
         Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
         Peer("write + read", WriteRead, _ragged),

@@ -13,6 +13,8 @@ from rich.console import Console
 from mooring.named import suggest
 from mooring.suite.bench.batches import DEFAULT, MOLECULES, PADDED, PEERS_OF_BATCHES, compare_batches
 from mooring.suite.bench.compare import compare, compare_sizes
+from mooring.suite.bench.default import ALONE, PEERS_OF_DEFAULT, compare_default
+from mooring.suite.bench.default import SIZES as SIZES_OF_DEFAULT
 from mooring.suite.bench.measure import keep_freed_memory
 from mooring.suite.bench.nodes import PEERS_BY_SIZE, SIZES, compare_nodes
 from mooring.suite.bench.peers import OURS, PEERS, get_peer, zoo_peers
@@ -20,17 +22,24 @@ from mooring.suite.bench.shapes import SHAPES, Setting, get_shape
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table
 
-Sweep = Literal["peers", "nodes", "slots", "batches", "zoo"]
+Sweep = Literal["peers", "nodes", "slots", "batches", "default", "zoo"]
 
 TITLES = {
     "peers": "Slots against peers: time over the bare products, and over the slots",
     "nodes": "Cost against the number of nodes of one graph",
     "slots": "Cost against slots, heads and width",
     "batches": "Ordinary batches of molecules: training time over that of the default module",
+    "default": "The default module, with C++ operators and in PyTorch alone: training time",
     "zoo": "Every module of the zoo on one graph",
 }
 # Default shapes; a sweep over nodes has separate shapes.
-USUAL = {"peers": tuple(SHAPES), "slots": ("medium",), "batches": MOLECULES, "zoo": ("1x200", "1x2000", "1x20000")}
+USUAL = {
+    "peers": tuple(SHAPES),
+    "slots": ("medium",),
+    "batches": MOLECULES,
+    "default": tuple(SIZES_OF_DEFAULT),
+    "zoo": ("1x200", "1x2000", "1x20000"),
+}
 CAPTION = (
     "Ratios of minimum times measured in one run, rounds taking turns. Training is forward and backward. The floor is "
     "the bare matrix products and one copy of the features. Extra memory is what a training call adds to the input and "
@@ -63,8 +72,9 @@ def bench(
         repeats: rounds, of two calls each; the minimum is reported.
         console: console for the table; nothing is printed if None.
         sweep: ``peers`` compares peers on the shapes, ``nodes`` varies the number of nodes, ``slots`` slots, heads and
-            width; ``batches`` compares ordinary batches of molecules at two widths, with one thread and with two;
-            ``zoo`` compares all modules of the zoo.
+            width; ``default`` compares the default module, with C++ operators and without, with a local layer and
+            PyG's induced attention; ``batches`` compares ordinary batches of molecules at two widths, with one thread
+            and with two; ``zoo`` compares all modules of the zoo.
         peers: names or slugs of :data:`~mooring.suite.bench.peers.PEERS`, or of the zoo as in ``zoo.lse``; by default
             those that suit the sweep.
         sizes: numbers of nodes for the sweep over nodes.
@@ -87,13 +97,14 @@ def bench(
     if setting.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("bench: device 'cuda' was requested, but torch finds no CUDA device. Use 'cpu'.")
     default = {
-        "peers": [name for name in PEERS if name not in (PADDED, "GINEConv")],
+        "peers": [name for name in PEERS if name not in (PADDED, ALONE, "GINEConv")],
         "nodes": PEERS_BY_SIZE,
         "slots": (OURS, "ISAB"),
         "batches": PEERS_OF_BATCHES,
+        "default": PEERS_OF_DEFAULT,
         "zoo": zoo_peers(),
     }[sweep]
-    first = DEFAULT if sweep == "batches" else OURS
+    first = DEFAULT if sweep in ("batches", "default") else OURS
     chosen = list(dict.fromkeys([first, *(get_peer(name).name for name in peers or default)]))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -118,6 +129,8 @@ def bench(
         for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
             if sweep == "batches":
                 record["rows"] += compare_batches([shape], chosen, setting, repeats)
+            elif sweep == "default":
+                record["rows"] += compare_default([shape], PEERS_OF_DEFAULT, setting, repeats)
             elif sweep == "slots":
                 record["rows"] += compare_sizes(shape, chosen, setting, repeats)
             else:

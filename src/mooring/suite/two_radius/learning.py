@@ -188,6 +188,8 @@ def learnability(records: Records, preset: str) -> Body | None:
     )
     notes = []
     for model, way in dict.fromkeys((item.model, _routed_by(item)) for item in groups):
+        if way == "content":  # which nothing learns in this time
+            continue
         notes += _growth(model, way, [item for item in groups if (item.model, _routed_by(item)) == (model, way)])
     return Body(columns, rows, notes, groups=groups)
 
@@ -195,7 +197,7 @@ def learnability(records: Records, preset: str) -> Body | None:
 def _routed_by(item: Group) -> str:
     if item.first.find("config", "addressed") is not False:
         return "address"
-    return "own state" if item.first.find("config", "memory", "routing") == "self" else "content"
+    return "own state" if item.first.find("config", "routing") == "self" else "content"
 
 
 def updates_to(run: Record, metric: str) -> int | None:
