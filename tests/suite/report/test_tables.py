@@ -526,7 +526,7 @@ def test_learnability_counts_updates_and_fits_how_they_grow(make_run: Make, save
             ]
             path = save(made, f"{number}-{seed}.json")
     table = build("learnability", load([path.parent]), preset="learnability")
-    found = {row[1:6] if row[1] == "content" else row[2:6]: row[6:8] for row in table.rows}
+    found = {row[2:6] if row[1] == "address" else row[1:6]: row[6:8] for row in table.rows}
     assert found["content", "4", "4", "64", "0.35"] == ("50 ± 0", "350 ± 0")
     assert [row[1] for row in table.rows].count("own state") == 1
     assert found["4", "4", "64", "0.35"] == ("50 ± 0", "100 ± 0")
