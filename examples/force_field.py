@@ -59,6 +59,8 @@ def main() -> None:
         torch.manual_seed(0)
         net = Potential(SlotVirtualNode(CHANNELS, slots, init_std=0.1) if slots else None)
         optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
+        # A rate that falls to zero: at a constant one the last steps decide, and rounding decides them.
+        decay = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=EPOCHS)
         for _ in range(EPOCHS):
             for batch in DataLoader(clusters[:200], batch_size=20, shuffle=True):
                 energy, force = net(batch)
@@ -66,6 +68,7 @@ def main() -> None:
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
+            decay.step()
         energy, force = (output.detach() for output in net(held_out))
         print(f"{name:<24}{(energy - held_out.energy).abs().mean():>8.3f}{(force - held_out.force).abs().mean():>8.3f}")
 

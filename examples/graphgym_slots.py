@@ -38,13 +38,15 @@ def error(network: str) -> float:
     torch.manual_seed(0)
     train, test = graphs(256), graphs(64)
     model = create_model(to_device=False, dim_in=2, dim_out=1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(30):
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=60)
+    for _ in range(60):
         for batch in DataLoader(train, batch_size=64, shuffle=True):
             loss, _ = compute_loss(*model(batch))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        decay.step()
     model.eval().requires_grad_(False)
     predicted, true = model(next(iter(DataLoader(test, batch_size=64))))
     return 4 * (predicted.squeeze() - true).abs().mean().item()

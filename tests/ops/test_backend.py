@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from mooring import ops
 from mooring.ops import backend, native, plain, plan
@@ -56,6 +57,8 @@ def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest
     assert backend.of(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
     with torch.autocast("cpu"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
+    with FlopCounterMode(display=False):
+        assert chosen(None, 20) == "tiles"
 
 
 @pytest.mark.usefixtures("without_native")

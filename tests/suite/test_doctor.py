@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from mooring.ops import plain
+from mooring.ops import backend, plain
 from mooring.suite import cli, cli_modules, doctor
 from mooring.suite.bench.shapes import Setting
 from support import ROOT, run_script
@@ -47,6 +47,7 @@ def test_a_wrong_back_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return content * 1.001, log_mass
 
     monkeypatch.setattr(plain, "write", write)
+    monkeypatch.setattr(backend, "native_code", lambda: None)
     done = run(monkeypatch, ("oracle", "repeatable"))
     assert done.exit_code == 1
     assert "1 wrong" in done.output

@@ -124,7 +124,9 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     # Under autocast PyTorch's own backward would form products of half precision.
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return "tiles"
-    if (native := native_code()) is not None and native.suits(given):
+    # A mode that counts products must see PyTorch's own.
+    counted = torch._C._len_torch_dispatch_stack() > 0
+    if not counted and (native := native_code()) is not None and native.suits(given):
         return "native"
     return "plain" if small() else "tiles"
 
