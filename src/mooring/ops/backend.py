@@ -21,6 +21,8 @@ from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils.flop_counter import _FlopCounterMode
 
 from mooring.ops import plain, tiles
 from mooring.ops.checks import Switch
@@ -124,11 +126,17 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     # Under autocast PyTorch's own backward would form products of half precision.
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return "tiles"
-    # A mode that counts products must see PyTorch's own.
-    counted = torch._C._len_torch_dispatch_stack() > 0
-    if not counted and (native := native_code()) is not None and native.suits(given):
+    if not _are_products_counted() and (native := native_code()) is not None and native.suits(given):
         return "native"
     return "plain" if small() else "tiles"
+
+
+def _are_products_counted() -> bool:
+    """Return whether a mode is active that counts products, and must see PyTorch's own."""
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    modes = _get_current_dispatch_mode_stack()
+    return any(getattr(mode, "counts_products", isinstance(mode, _FlopCounterMode)) for mode in modes)
 
 
 @cache

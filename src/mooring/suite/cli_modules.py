@@ -32,8 +32,8 @@ LARGEST_SEED = 2**32 - 1
 VERIFIED = RUNS / "verify.json"
 # Listed here because the help must not wait for torch to be imported.
 PEERS = (
-    "slots, slots-film, slots-compiled, slots-bf16, write-read, ogb-style-vn, plain-padded, gineconv, isab, "
-    "projected-sdpa, flex-attention, settransformer, gpsconv-multihead, gpsconv-performer"
+    "slots, slots-film, slots-pytorch-alone, slots-compiled, slots-bf16, write-read, ogb-style-vn, plain-padded, "
+    "gineconv, isab, projected-sdpa, flex-attention, settransformer, gpsconv-multihead, gpsconv-performer"
 )
 
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Everything random is a function of it.")]
