@@ -101,7 +101,8 @@ def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
     name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "native":
         native: Any = native_code()
-        return cast(ScoredCode, native) if native.keeps_scores(plan.num_nodes, rows) else None
+        takes = native.suits(tensors) and native.keeps_scores(plan.num_nodes, rows)
+        return cast(ScoredCode, native) if takes else None
     return cast(ScoredCode, plain) if name == "plain" and plan.is_concrete else None
 
 

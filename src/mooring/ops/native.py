@@ -62,8 +62,13 @@ def write(
         return _other(plan).write(query, key, value, log_weight, where, plan)
     absent = plain.left_out(log_weight, where)
     keys = plain.zeroed(key.float(), absent).squeeze(1)
+    table = query.float().squeeze(-3)
+    if value is None and log_weight is None and absent is None and table.dim() == 2:
+        plan, keys = _by_graph(plan, keys)
+        content, log_mass, _, _ = _SharedWrite.apply(keys, table, plan)
+        return content.unsqueeze(2), log_mass.unsqueeze(2)
     values = keys if value is None else plain.zeroed(value.float(), absent).squeeze(1)
-    scores = _scores(keys, query.float().squeeze(-3), plan)
+    scores = _scores(keys, table, plan)
     if log_weight is not None:
         scores = scores + log_weight.float().squeeze(1)
     if absent is not None:
@@ -86,12 +91,13 @@ def read(
     if not sum_heads or not _takes(key.size(1) * key.size(2), query, key, value):
         return _other(plan).read(query, key, value, where, plan, sum_heads, residual)
     absent = None if where is None else ~where[:, None]
-    queries = plain.zeroed(query.float().squeeze(1), absent)
+    queries = plain.zeroed(query.float(), None if absent is None else absent[:, None])
     table = key.float().flatten(1, 2)
-    scores = _scores(queries, table[0] if table.size(0) == 1 else table, plan)
+    shared = table.size(0) == 1
+    scores = _SharedScores.apply(queries, table[0]) if shared else _scores(queries.squeeze(1), table, plan)
     context = read_scored(scores, value.float(), plan)
     if residual:
-        context = context + queries
+        context = context + queries.squeeze(1)
     if absent is not None:
         context = torch.where(absent, query.squeeze(1).float() if residual else 0.0, context)
     return context.unsqueeze(1)
@@ -181,6 +187,61 @@ class _Write(torch.autograd.Function):
         return *_wanted(found, needed), None
 
 
+class _SharedScores(torch.autograd.Function):
+    """Scores ``[nodes, rows]`` of ``[nodes, 1, dim]`` by a table ``[rows, dim]``.
+
+    The gradient of the nodes is not a view, so PyTorch adds the next one to it in place.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, table: Tensor) -> Tensor:
+        ctx.save_for_backward(nodes, table)
+        return _plain_shared_scores(nodes, table)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        nodes, table = ctx.saved_tensors
+        if must_trace(grads):
+            return tuple(_traced(lambda n, t: (_plain_shared_scores(n, t),), (nodes, table), grads))
+        grad_nodes, grad_table = None, None
+        with full_precision(nodes.device):
+            if ctx.needs_input_grad[0]:
+                grad_nodes = nodes.new_empty(nodes.shape)
+                torch.mm(grads[0], table, out=grad_nodes.squeeze(1))
+            if ctx.needs_input_grad[1]:
+                grad_table = grads[0].t() @ nodes.squeeze(1)
+        return grad_nodes, grad_table
+
+
+class _SharedWrite(torch.autograd.Function):
+    """A write whose values are its keys, by queries that all graphs share: their gradients are added in place."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, table: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        nodes = nodes.contiguous()
+        scores = nodes @ table.t()
+        content, top, rest = _ops().write(scores, nodes, plan.bounds)
+        ctx.plan = plan
+        ctx.save_for_backward(nodes, table, scores, content, top, rest)
+        ctx.mark_non_differentiable(top, rest)
+        return content, top + rest, top, rest
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        nodes, table, scores, content, top, rest = ctx.saved_tensors
+        plan, needed = ctx.plan, ctx.needs_input_grad[:2]
+        if must_trace(grads[:2]):
+            return *_traced(lambda n, t: _plain_shared_write(n, t, plan), (nodes, table), grads[:2]), None
+        grad_content = grads[0].contiguous()
+        offset = (grad_content * content).sum(dim=-1) - grads[1]
+        grad_scores, grad_nodes = _ops().write_grad(
+            grad_content, offset, scores, nodes, top, rest, plan.bounds, True, needed[0]
+        )
+        with full_precision(nodes.device):
+            grad_table = grad_scores.t() @ nodes if needed[1] else None
+            return grad_nodes.addmm_(grad_scores, table) if needed[0] else None, grad_table, None
+
+
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, value: Tensor, plan: Plan, heads: int) -> Tensor:
@@ -244,6 +305,14 @@ class _Product(torch.autograd.Function):
             return *again, None
         found = _ops().product_grad(grads[0].contiguous(), nodes, table, plan.bounds, *needed)
         return *_wanted(found, needed), None
+
+
+def _plain_shared_scores(nodes: Tensor, table: Tensor) -> Tensor:
+    return nodes.squeeze(1) @ table.t()
+
+
+def _plain_shared_write(nodes: Tensor, table: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    return plain.write_scored(nodes @ table.t(), nodes, plan, may_be_empty=True)
 
 
 def _plain_read(scores: Tensor, value: Tensor, plan: Plan, heads: int) -> Tensor:
