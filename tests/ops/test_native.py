@@ -79,6 +79,13 @@ def test_a_module_is_the_same(name: str, masked: bool, ordered: bool) -> None:
     both(run, batch.randn(batch.num_nodes, module.channels, dtype=torch.float32), *parameters.values())
 
 
+def test_double_precision_is_taken_by_another_back_end_even_if_native_is_asked_for() -> None:
+    batch = Ragged(SIZES, True, seed=3)
+    module = SlotVirtualNode(CHANNELS, 3, 2).double()
+    x = batch.randn(batch.num_nodes, CHANNELS, dtype=torch.float64)
+    both(lambda x: module(x, batch.index(), num_graphs=batch.num_graphs), x)
+
+
 def test_second_derivatives_are_those_of_the_formulas() -> None:
     torch.manual_seed(0)
     module, batch = SlotVirtualNode(CHANNELS, 3, 2), Ragged((5, 0, 7), True, seed=1)

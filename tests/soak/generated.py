@@ -262,9 +262,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard", type=shard, default=(0, 1), help="i/k: every k-th input, from the i-th on")
     parser.add_argument("--out", type=Path, default=PARTS, help="folder of the record")
+    parser.add_argument("--native", action="store_true", help="every input by the native back end alone")
     parser.add_argument("--replay", type=int, help="run the input of this number alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.native:
+        inputs.use_native_alone()
     if given.replay is not None:
         print(describe(given.replay))
         try:
@@ -277,7 +280,9 @@ def main() -> None:
         sys.exit(bool(found))
     index, count = given.shard
     what = {"what": "generated", "inputs": given.inputs, "seed": given.seed, "shard": f"{index}/{count}"}
-    part = Part(given.out / f"generated-{given.seed}-{index}of{count}.json", what)
+    what["native"] = given.native
+    name = "native" if given.native else "generated"
+    part = Part(given.out / f"{name}-{given.seed}-{index}of{count}.json", what)
     state = soak(given.inputs, given.seed, part, given.shard)
     print(f"{state['counts']}, {state['tried']} in {state['seconds']} s; record: {part.path}")
     for failure in state["failures"][:10]:

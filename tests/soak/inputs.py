@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from support import NATIVE
+
 NEVER = float("-inf")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16)
 # (TILE, LARGE, SMALL_PER_TILE) of mooring.ops.tiles.layout: many tiles, padded blocks, runs, and as it is.
 FINE_TILES = [(2, 3, 0), (7, 2, 1_000)]
 # No tiles: the plain back end, with sums over graphs scattered, and with all graphs padded to the largest.
 PLAIN = [(0, 0, 0), (0, 10**6, 0)]
-TILES = [*PLAIN, (16, 8, 0), (16, 8, 1_000), (64, 16, 0), (8192, 256, 6), (8192, 1, 0)]
+TILES = [*PLAIN, (16, 8, 0), (16, 8, 1_000), (64, 16, 0), (8192, 256, 6), (8192, 1, 0), *NATIVE]
 JUNK = ("ordinary", "huge", "nan", "inf")
 OFFSETS = (0.0, 0.0, 3.0, -3.0, 120.0, -120.0, -800.0, 1e3, 1e4, -1e4, 1e30, -1e30)
 
@@ -117,6 +119,13 @@ class Draw:
 
     def tiles(self, num_nodes: int) -> tuple[int, int, int]:
         return self.pick(TILES if num_nodes > 40 else FINE_TILES + TILES)
+
+
+def use_native_alone() -> None:
+    """Draw the native back end for every input; raise RuntimeError if it is not installed."""
+    if not NATIVE:
+        raise RuntimeError("soak: mooring-native is not installed. Install it by `make native`.")
+    TILES[:], FINE_TILES[:] = NATIVE, NATIVE
 
 
 def batch(draw: Draw, shape: Shape, dtype: torch.dtype, sizes: Sequence[int], *, calm: bool = False) -> Nodes:
