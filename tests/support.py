@@ -209,6 +209,8 @@ def digest(*values: Any) -> str:
             found.update(f"{array.dtype}{array.shape}".encode())
             # Adding zero makes a zero of either sign the same one.
             found.update((array.round(6) + 0.0 if array.dtype.kind == "f" else np.ascontiguousarray(array)).tobytes())
+        elif isinstance(value, float):
+            found.update(repr(round(value, 6) + 0.0).encode())
         else:
             found.update(repr(value).encode())
     return found.hexdigest()[:16]

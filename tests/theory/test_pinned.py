@@ -22,7 +22,7 @@ SEEN = {
     "app:capacity.alphabet": (34, "538d566fad811095"),
     "prop:separable": (80, "a1679fbcb508af19"),
     "prop:onehot": (10, "8240b594da80bd2b"),
-    "prop:routing": (60, "0a59d1c7fe5ff6da"),
+    "prop:routing": (60, "47d2314f1c231e9a"),
     "prop:routing.codebook": (60, "100f03aba2811839"),
     "prop:routing.bits": (48, "9eed1315f4d750ba"),
     "prop:replication": (240, "2c196325d73760e9"),
