@@ -98,10 +98,10 @@ def record(case: Case, sizes: Tensor, dtype: torch.dtype) -> list[Launch]:
     key, slot_value = (room(graphs, case.slots, HEADS, case.dim) for _ in range(2))
     with recorded(lambda one: launches.append(Launch(op, one.kernel, one.arguments))):
         op = "write"
-        state = backend.write_forward(query, x, value, ptr)
+        content, log_mass, *parts = backend.write_forward(query, x, value, ptr)
         op = "write backward"
-        incoming = (torch.empty_like(entry) for entry in state)
-        backend.write_backward(*incoming, query, x, value, ptr, None, None, *state)
+        incoming = (torch.empty_like(entry) for entry in (content, log_mass))
+        backend.write_backward(*incoming, query, x, value, ptr, None, None, content, *parts)
         op = "read"
         context = backend.read_forward(x, key, slot_value, ptr, sum_heads=case.absorbed)
         op = "read backward"

@@ -22,9 +22,9 @@ class _Write(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Kernels, place: tuple[Any, ...], *tensors: Tensor | None) -> Any:
         query, key, value, log_weight = tensors
-        content, log_mass = call("write_forward", query, key, value, *place, log_weight)
+        content, log_mass, *parts = call("write_forward", query, key, value, *place, log_weight)
         ctx.call, ctx.place = call, place
-        ctx.save_for_backward(*tensors, content, log_mass)
+        ctx.save_for_backward(*tensors, content, *parts)
         return content, log_mass
 
     @staticmethod

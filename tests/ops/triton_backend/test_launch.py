@@ -37,7 +37,7 @@ def arguments(function: str, batch: Ragged) -> list[Any]:
     read = [*read_inputs(batch, "own heads", torch.float32), *places(batch)]
     return {
         "write_forward": write,
-        "write_backward": [*state, *write, None, *state],
+        "write_backward": [*state, *write, None, *state, state[1]],
         "read_forward": read,
         "read_backward": [torch.zeros(batch.num_nodes, 2, 7), *read],
     }[function]
@@ -65,7 +65,7 @@ def test_more_rows_than_a_tile_take_one_more_launch(kernels: Kernels, function: 
     state, slots = (torch.zeros(2, 17, 2, 8), torch.zeros(2, 17, 2)), torch.zeros(2, 17, 2, 8)
     inputs = {
         "write_forward": [query, x, None, *places(batch)],
-        "write_backward": [*state, query, x, None, *places(batch), None, *state],
+        "write_backward": [*state, query, x, None, *places(batch), None, *state, state[1]],
         "read_forward": [x, slots, slots, *places(batch)],
         "read_backward": [x, x, slots, slots, *places(batch)],
     }[function]

@@ -87,8 +87,8 @@ def check_operators() -> None:
     for call in writes:
         torch.library.opcheck(operators.write_op, call)
         held = [one.detach() if isinstance(one, Tensor) else one for one in call]
-        state = operators.write_op(*held)
-        torch.library.opcheck(operators.write_backward_op, (*state, *held, *state))
+        content, log_mass, *parts = operators.write_op(*held)
+        torch.library.opcheck(operators.write_backward_op, (content, log_mass, *held, content, *parts))
     for call in reads:
         torch.library.opcheck(operators.read_op, call)
         held = [one.detach() if isinstance(one, Tensor) else one for one in call]

@@ -8,12 +8,13 @@ The batch is given by ``ptr`` ``[graphs + 1]`` int64, the places where graphs st
 ``order`` ``[nodes]`` int64, the node at each place (None: the batch is sorted). Nodes at places behind ``ptr[-1]`` are
 left out. :func:`sort_graphs` makes both from graph ids. Graphs may be empty.
 
-``write_forward(query, key, value, ptr, order=None, log_weight=None) -> content, log_mass``
+``write_forward(query, key, value, ptr, order=None, log_weight=None) -> content, log_mass, top, rest``
     query ``[slots, heads, dim]``, key ``[nodes, heads or 1, dim]``, value ``[nodes, heads or 1, vdim]`` or None where
     the keys are the values, log_weight ``[nodes]`` or ``[nodes, slots, heads]``; ``-inf`` leaves a node out whatever it
     holds. Returns content ``[graphs, slots, heads, vdim]`` and log_mass ``[graphs, slots, heads]``, 0 and ``-inf``
-    where nothing was written.
-``write_backward(grad_content, grad_log_mass, query, key, value, ptr, order, log_weight, content, log_mass)``
+    where nothing was written; and for the backward top and rest, both finite, whose sum is the log-mass before it is
+    rounded.
+``write_backward(grad_content, grad_log_mass, query, key, value, ptr, order, log_weight, content, top, rest)``
     Returns the gradients of query, key, value and log_weight, None for what was None.
 ``read_forward(query, key, value, ptr, order=None, *, sum_heads=False, residual=False) -> context``
     query ``[nodes, heads or 1, dim]``, key ``[graphs or 1, slots, heads, dim]``, value

@@ -32,7 +32,7 @@ def write(
         alone = heads_last.shape[1:] == (1, 1)
         log_weight = heads_last.flatten() if alone else heads_last.expand(-1, slots.size(0), parts)
     if torch.compiler.is_compiling():
-        return write_op(slots, key, value, log_weight, *_places(plan, where))
+        return write_op(slots, key, value, log_weight, *_places(plan, where))[:2]
     return _Write.apply(slots, key, value, log_weight, where, plan)
 
 
@@ -68,20 +68,20 @@ class _Write(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.plan, ctx.places = plan, _places(plan, where)
         ptr, order = ctx.places
-        content, log_mass = write_forward(query, key, value, ptr, order, log_weight)
-        ctx.save_for_backward(query, key, value, log_weight, where, content, log_mass)
+        content, log_mass, *parts = write_forward(query, key, value, ptr, order, log_weight)
+        ctx.save_for_backward(query, key, value, log_weight, where, content, *parts)
         return content, log_mass
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, log_weight, where, content, log_mass = ctx.saved_tensors
+        query, key, value, log_weight, where, *state = ctx.saved_tensors
         inputs = (query, key, value, log_weight)
         found: Sequence[Tensor | None]
         if must_trace(grads):
             found = gradients(lambda q, k, v, w: _plain_write(q, k, v, w, where, ctx.plan), inputs, grads)
         else:
             ptr, order = ctx.places
-            found = write_backward(grads[0], grads[1], query, key, value, ptr, order, log_weight, content, log_mass)
+            found = write_backward(grads[0], grads[1], query, key, value, ptr, order, log_weight, *state)
         return (*found, None, None)
 
 

@@ -16,17 +16,18 @@ from mooring.ops.triton.write import write_backward, write_forward
 @torch.library.custom_op("mooring::triton_write", mutates_args=())
 def write_op(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ptr: Tensor, order: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return write_forward(query, key, value, ptr, order, log_weight)
 
 
 @write_op.register_fake
 def _(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, ptr: Tensor, order: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     shape = (ptr.size(0) - 1, query.size(0), query.size(1))
     width = (key if value is None else value).size(-1)
-    return key.new_empty((*shape, width), dtype=torch.float32), key.new_empty(shape, dtype=torch.float32)
+    log_mass, top, rest = (key.new_empty(shape, dtype=torch.float32) for _ in range(3))
+    return key.new_empty((*shape, width), dtype=torch.float32), log_mass, top, rest
 
 
 @torch.library.custom_op("mooring::triton_write_backward", mutates_args=())
@@ -40,9 +41,10 @@ def write_backward_op(
     ptr: Tensor,
     order: Tensor | None,
     content: Tensor,
-    log_mass: Tensor,
+    top: Tensor,
+    rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    grads = write_backward(grad_content, grad_log_mass, query, key, value, ptr, order, log_weight, content, log_mass)
+    grads = write_backward(grad_content, grad_log_mass, query, key, value, ptr, order, log_weight, content, top, rest)
     return grads[0], grads[1], or_nothing(grads[2], key), or_nothing(grads[3], key)
 
 
@@ -98,12 +100,14 @@ def _like(tensor: Tensor | None) -> Any:
 
 
 def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs, *output)
+    content, _, top, rest = output
+    ctx.mark_non_differentiable(top, rest)
+    ctx.save_for_backward(*inputs, content, top, rest)
 
 
 def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     with full_precision(grads[0].device):
-        found = write_backward_op(*grads, *ctx.saved_tensors)
+        found = write_backward_op(*grads[:2], *ctx.saved_tensors)
     return *only_needed(found, ctx.needs_input_grad[:4]), None, None
 
 

@@ -97,9 +97,9 @@ def _compare(device: torch.device, dtype: torch.dtype) -> dict[str, tuple[Tensor
         one.detach().to(device, dtype) for one in (query, x, weight, key, value)
     )
     slope, mass_slope, context_slope = (one.detach().to(device, torch.float32) for one in slopes)
-    state = write_forward(queries, features, None, ptr, order, weights)
-    results = [*state, read_forward(features, keys, values, ptr, order, sum_heads=True, residual=True)]
-    grads = write_backward(slope, mass_slope, queries, features, None, ptr, order, weights, *state)
+    content, log_mass, *parts = write_forward(queries, features, None, ptr, order, weights)
+    results = [content, log_mass, read_forward(features, keys, values, ptr, order, sum_heads=True, residual=True)]
+    grads = write_backward(slope, mass_slope, queries, features, None, ptr, order, weights, content, *parts)
     results += [grad for grad in grads if grad is not None]
     read = (features, keys, values)
     results += read_backward(context_slope, *read, ptr, order, sum_heads=True, residual=True)

@@ -18,8 +18,9 @@ def write_forward(
     ptr: Tensor,
     order: Tensor | None = None,
     log_weight: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Content and log_mass of every graph, slot and head; see :mod:`mooring.ops.triton`. Two launches."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Content and log_mass of every graph, slot and head, see :mod:`mooring.ops.triton`; and the two parts of the
+    log-mass, whose sum is rounded: the largest score and the logarithm of the mass relative to it. Two launches."""
     launch.check("write_forward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, width, num_graphs = inputs["rows"], inputs["parts"], inputs["width"], inputs["num_graphs"]
@@ -29,7 +30,7 @@ def write_forward(
     half = key.size(0) // chunk + 1
     outputs = {
         "content": _room(key, num_graphs, rows, parts, width),
-        "log_mass": _room(key, num_graphs, rows, parts),
+        **{name: _room(key, num_graphs, rows, parts) for name in ("log_mass", "top", "rest")},
         "partial_total": _room(key, 2 * half, rows, parts, width),
         "partial_mass": _room(key, 2 * half, rows, parts),
         "partial_top": _room(key, 2 * half, rows, parts),
@@ -41,8 +42,8 @@ def write_forward(
         width=width, CHUNK=chunk, COUNT=launch.COUNT, WIDTH=padded(width), num_warps=4, num_stages=2,
     )  # fmt: skip
     slots, heads = query.shape[:2]
-    content, log_mass = outputs["content"], outputs["log_mass"]
-    return content.view(num_graphs, slots, heads, width), log_mass.view(num_graphs, slots, heads)
+    log_mass, top, rest = (outputs[name].view(num_graphs, slots, heads) for name in ("log_mass", "top", "rest"))
+    return outputs["content"].view(num_graphs, slots, heads, width), log_mass, top, rest
 
 
 def write_backward(
@@ -55,13 +56,14 @@ def write_backward(
     order: Tensor | None,
     log_weight: Tensor | None,
     content: Tensor,
-    log_mass: Tensor,
+    top: Tensor,
+    rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Gradients of query, key, value and log_weight. Two launches, one more for many rows and for each shared input."""
     launch.check("write_backward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, dim = inputs["rows"], inputs["parts"], inputs["dim"]
-    inputs |= {"content": content, "log_mass": log_mass}
+    inputs |= {"content": content, "top": top, "rest": rest}
     inputs |= {"grad_content": grad_content.contiguous(), "grad_log_mass": grad_log_mass.contiguous()}
     blocks = _tiles(inputs, backward=True)
     row_blocks = -(-rows // blocks["ROWS"])

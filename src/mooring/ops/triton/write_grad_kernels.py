@@ -11,32 +11,33 @@ With :math:`p_i = e^{s_i} / Z` and the gradients :math:`g` of :math:`\mu` and :m
 
 from __future__ import annotations
 
-from mooring.ops.triton.chunks import find_chunk, find_nodes, finite, load_tile, of_known, store_tile
+from mooring.ops.triton.chunks import find_chunk, find_nodes, load_tile, of_known, store_tile
 from mooring.ops.triton.language import jit, tl
 from mooring.ops.triton.write_kernels import load_nodes
 
 
 @jit
 def load_grads(
-    content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
+    content, top, rest, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    r"""What a graph's rows contribute: :math:`g`, :math:`\log Z`, and :math:`g^\top \mu - \gamma`."""
+    r"""What a graph's rows contribute: :math:`g`, both parts of :math:`\log Z`, and :math:`g^\top \mu - \gamma`."""
     cell = (graph * rows + row) * parts + part
     cell_ok = row < of_known(graph, num_graphs, rows)
     grads = load_tile(grad_content, cell, cell_ok, width, width, WIDTH)
     means = load_tile(content, cell, cell_ok, width, width, WIDTH)
     # Rows that do not exist have infinite mass, so that no node has a share in them.
-    log = finite(tl.load(log_mass + cell, mask=cell_ok, other=float("inf")))
+    origin = tl.load(top + cell, mask=cell_ok, other=0.0)
+    log = tl.load(rest + cell, mask=cell_ok, other=float("inf"))
     offset = tl.sum(grads * means, axis=1) - tl.load(grad_log_mass + cell, mask=cell_ok, other=0.0)
-    return grads, log, offset
+    return grads, origin, log, offset
 
 
 @jit
-def score_grads(queries, keys, values, weight, grads, log, offset, PRECISION: tl.constexpr):
+def score_grads(queries, keys, values, weight, grads, origin, log, offset, PRECISION: tl.constexpr):
     """The softmax and the gradients of the scores, ``[NODES, ROWS]``; both zero where a node is left out."""
     scores = tl.dot(keys, tl.trans(queries), input_precision=PRECISION) + tl.trans(weight)
-    shares = tl.exp(scores - log[None, :])
+    shares = tl.exp(scores - origin[None, :] - log[None, :])
     along = tl.dot(values, tl.trans(grads), input_precision=PRECISION)
     # A row into which nothing was written may have any gradient, NaN included.
     return shares, tl.where(shares == 0.0, 0.0, shares * (along - offset[None, :]))
@@ -56,7 +57,7 @@ def store_weight_grads(
 
 @jit
 def write_rows(
-    query, key, value, ptr, order, log_weight, content, log_mass, grad_content, grad_log_mass,
+    query, key, value, ptr, order, log_weight, content, top, rest, grad_content, grad_log_mass,
     grad_query, grad_key, grad_value, grad_log_weight,
     num_nodes, num_graphs, num_chunks, rows, parts, dim, width,
     query_row, query_part, key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
@@ -74,8 +75,8 @@ def write_rows(
     grad_queries = tl.zeros((ROWS, DIM), tl.float32)
     for chunk in range(program, num_chunks, tl.num_programs(0)):
         graph, start, stop = find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK)
-        grads, log, offset = load_grads(
-            content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
+        grads, origin, log, offset = load_grads(
+            content, top, rest, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
             WIDTH,
         )  # fmt: skip
         for at in range(start, stop, NODES):
@@ -85,7 +86,7 @@ def write_rows(
                 key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
-            shares, grad_scores = score_grads(queries, keys, values, weight, grads, log, offset, PRECISION)
+            shares, grad_scores = score_grads(queries, keys, values, weight, grads, origin, log, offset, PRECISION)
             grad_queries = tl.dot(tl.trans(grad_scores), keys, grad_queries, input_precision=PRECISION)
             if ALL_ROWS:
                 if log_weight is not None:
@@ -105,7 +106,7 @@ def write_rows(
 
 @jit
 def write_nodes(
-    query, key, value, ptr, order, log_weight, content, log_mass, grad_content, grad_log_mass,
+    query, key, value, ptr, order, log_weight, content, top, rest, grad_content, grad_log_mass,
     grad_key, grad_value, grad_log_weight,
     num_nodes, num_graphs, rows, parts, dim, width,
     query_row, query_part, key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
@@ -124,8 +125,8 @@ def write_nodes(
             row = first + tl.arange(0, ROWS)
             row_ok = row < rows
             queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
-            grads, log, offset = load_grads(
-                content, log_mass, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
+            grads, origin, log, offset = load_grads(
+                content, top, rest, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
                 WIDTH,
             )  # fmt: skip
             keys, values, weight = load_nodes(
@@ -133,7 +134,7 @@ def write_nodes(
                 key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
-            shares, grad_scores = score_grads(queries, keys, values, weight, grads, log, offset, PRECISION)
+            shares, grad_scores = score_grads(queries, keys, values, weight, grads, origin, log, offset, PRECISION)
             if value is None:
                 grad_keys = tl.dot(shares, grads, grad_keys, input_precision=PRECISION)
             else:

@@ -40,15 +40,23 @@ def load_nodes(
 
 
 @jit
-def finish(mass, top):
-    """Mass relative to ``top`` -> a divisor that is never zero, and the log-mass, ``-inf`` for no mass."""
+def store_mass(log_mass, top, rest, mass, origin, place, mask):
+    """Store the log-mass, ``-inf`` for no mass, and its two parts for the backward, which are finite.
+
+    ``mass`` is relative to ``origin``. Returns a divisor that is never zero.
+    """
     some = tl.where(mass == 0.0, 1.0, mass)
-    return some, tl.where(mass == 0.0, float("-inf"), tl.log(some) + finite(top))
+    log = tl.log(some)
+    tl.store(log_mass + place, tl.where(mass == 0.0, float("-inf"), log + finite(origin)), mask=mask)
+    tl.store(top + place, finite(origin), mask=mask)
+    tl.store(rest + place, log, mask=mask)
+    return some
 
 
 @jit
 def write_chunks(
-    query, key, value, ptr, order, log_weight, content, log_mass, partial_total, partial_mass, partial_top,
+    query, key, value, ptr, order, log_weight,
+    content, log_mass, top, rest, partial_total, partial_mass, partial_top,
     num_nodes, num_graphs, half, rows, parts, dim, width,
     query_row, query_part, key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
     CHUNK: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
@@ -56,9 +64,9 @@ def write_chunks(
 ):  # fmt: skip
     r"""The state of one chunk's nodes: :math:`\log Z = \log \sum_i e^{s_i}`, :math:`\mu = \sum_i e^{s_i} v_i / Z`.
 
-    Relative to a running maximum ``top``, so that no exponential overflows. One program per chunk, part and block of
+    Relative to a running maximum ``origin``, so that no exponential overflows. One program per chunk, part and block of
     rows. A graph of one chunk gets its state here. The chunks of a larger graph leave mass and total relative to
-    ``top``: a log-mass of 1e4 would be rounded by half a thousandth, and with it the chunk's share in the graph.
+    it: a log-mass of 1e4 would be rounded by half a thousandth, and with it the chunk's share in the graph.
     """
     chunk, part = tl.program_id(0), tl.program_id(1)
     row = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
@@ -66,7 +74,7 @@ def write_chunks(
     graph, start, stop = find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK)
     if graph < num_graphs:
         queries = load_tile(query + part * query_part, row, row_ok, query_row, dim, DIM)
-        top = tl.full((ROWS,), float("-inf"), tl.float32)
+        origin = tl.full((ROWS,), float("-inf"), tl.float32)
         mass = tl.zeros((ROWS,), tl.float32)
         total = tl.zeros((ROWS, WIDTH), tl.float32)
         for at in range(start, stop, NODES):
@@ -77,28 +85,27 @@ def write_chunks(
                 DIM, WIDTH, PER_ROW,
             )  # fmt: skip
             scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION) + weight
-            new_top = tl.maximum(top, tl.max(scores, axis=1))
-            shrink = tl.exp(top - finite(new_top))
-            shares = tl.exp(scores - finite(new_top)[:, None])
+            new_origin = tl.maximum(origin, tl.max(scores, axis=1))
+            shrink = tl.exp(origin - finite(new_origin))
+            shares = tl.exp(scores - finite(new_origin)[:, None])
             mass = mass * shrink + tl.sum(shares, axis=1)
             total = tl.dot(shares, values, total * shrink[:, None], input_precision=PRECISION)
-            top = new_top
+            origin = new_origin
         first, count = chunks_of(graph, ptr, CHUNK)
         if count == 1:
             cell = (graph * rows + row) * parts + part
-            some, log = finish(mass, top)
+            some = store_mass(log_mass, top, rest, mass, origin, cell, row_ok)
             store_tile(content, total / some[:, None], cell, row_ok, width, width, WIDTH)
-            tl.store(log_mass + cell, log, mask=row_ok)
         else:
             cell = (scratch_row(chunk, graph, first, count, half) * rows + row) * parts + part
             store_tile(partial_total, total, cell, row_ok, width, width, WIDTH)
             tl.store(partial_mass + cell, mass, mask=row_ok)
-            tl.store(partial_top + cell, top, mask=row_ok)
+            tl.store(partial_top + cell, origin, mask=row_ok)
 
 
 @jit
 def merge_states(
-    content, log_mass, partial_total, partial_mass, partial_top, ptr, half, cells, width,
+    content, log_mass, top, rest, partial_total, partial_mass, partial_top, ptr, half, cells, width,
     CHUNK: tl.constexpr, COUNT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     r"""The monoid: partial states of one graph -> its state, in a fixed order.
@@ -113,7 +120,7 @@ def merge_states(
     column = tl.arange(0, WIDTH)
     first, count = chunks_of(graph, ptr, CHUNK)
     if count != 1:
-        top = tl.full((), float("-inf"), tl.float32)
+        origin = tl.full((), float("-inf"), tl.float32)
         mass = tl.full((), 0.0, tl.float32)
         total = tl.zeros((WIDTH,), tl.float32)
         for at in range(0, count, COUNT):
@@ -123,13 +130,12 @@ def merge_states(
             tops = tl.load(partial_top + place, mask=number < count, other=float("-inf"))
             masses = tl.load(partial_mass + place, mask=number < count, other=0.0)
             totals = load_tile(partial_total, place, number < count, width, width, WIDTH)
-            new_top = tl.maximum(top, tl.max(tops, axis=0))
-            shrink = tl.exp(top - finite(new_top))
-            scale = tl.exp(tops - finite(new_top))
+            new_origin = tl.maximum(origin, tl.max(tops, axis=0))
+            shrink = tl.exp(origin - finite(new_origin))
+            scale = tl.exp(tops - finite(new_origin))
             mass = mass * shrink + tl.sum(scale * masses, axis=0)
             total = total * shrink + tl.sum(scale[:, None] * totals, axis=0)
-            top = new_top
+            origin = new_origin
         out = graph * cells + cell
-        some, log = finish(mass, top)
+        some = store_mass(log_mass, top, rest, mass, origin, out, None)
         tl.store(content + out * width + column, total / some, mask=column < width)
-        tl.store(log_mass + out, log)
