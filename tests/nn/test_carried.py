@@ -13,7 +13,7 @@ from torch import nn
 from mooring import ops
 from mooring.models import OGBVirtualNode
 from mooring.nn import HeteroSlotVirtualNode, SlotConv, SlotVirtualNode
-from mooring.ops.grid import Grid
+from mooring.ops.plan import Grid
 from mooring.ops.tiles.layout import Layout
 from support import Ragged, assert_close
 

@@ -134,9 +134,6 @@ STATES: dict[str, Callable[..., Any]] = {
     "VirtualNode": lambda state: mnn.VirtualNode(CHANNELS)(X, IDS, return_state=state),
     "SlotAggregation": lambda state: mnn.SlotAggregation(**SIZES)(X, IDS, return_state=state),
     "SlotConv": lambda state: mnn.SlotConv(conv=None, **SIZES)(X, EDGES, IDS, return_state=state),
-    "SlotConv, memory_kwargs": lambda state: mnn.SlotConv(conv=None, **SIZES)(
-        X, EDGES, IDS, memory_kwargs={"return_state": state}
-    ),
     "HeteroSlotVirtualNode": lambda state: mnn.HeteroSlotVirtualNode(**SIZES)({"a": X}, return_state=state),
     "OGBVirtualNode": lambda state: models.OGBVirtualNode(CHANNELS)(X, IDS, return_state=state),
     "GNN": lambda state: network()(X, EDGES, batch=IDS, return_state=state),

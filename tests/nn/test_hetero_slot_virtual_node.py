@@ -276,18 +276,6 @@ def test_weights_find_their_type_in_any_order() -> None:
         third.load_state_dict(one.state_dict())
 
 
-def test_weights_that_were_saved_by_number_are_still_read() -> None:
-    module = HeteroSlotVirtualNode({"user": CHANNELS, "my.item": 8}, SLOTS, heads=2, routing="free")
-    numbers = {"user": "0", "my#item": "1"}
-    old = {}
-    for key, value in module.state_dict().items():
-        top, dot, rest = key.partition(".")
-        name, _, tail = rest.partition(".")
-        old[f"{top}{dot}{numbers[name]}.{tail}" if top == "parts" else key] = value + 1
-    module.load_state_dict(old)
-    assert_close(module.parts["my#item"].read.lin_query.weight, old["parts.1.read.lin_query.weight"])  # type: ignore[union-attr]
-
-
 def test_types_that_cannot_be_told_apart_are_refused() -> None:
     with pytest.raises(ValueError, match=r"two of the types 'a\.b', 'a#b' have one name but for a dot or '#'"):
         HeteroSlotVirtualNode({"a.b": 8, "a#b": 8}, SLOTS)

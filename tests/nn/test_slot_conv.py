@@ -62,11 +62,14 @@ def test_norms_see_one_graph_at_a_time(norm: str | None) -> None:
     assert_close(module(x, EDGES, BATCH)[:4], alone)
     assert_close(module(x, EDGES, ptr=torch.tensor([0, 4, 7]))[:4], alone)
     assert_close(module(x, EDGES, plan=ops.plan(BATCH))[:4], alone)
-    # However the graphs are told, norms and memory hear of them.
-    assert_close(module(x, EDGES, memory_kwargs={"plan": ops.plan(BATCH)})[:4], alone)
-    assert_close(module(x, EDGES, memory_kwargs={"ptr": torch.tensor([0, 4, 7])})[:4], alone)
-    out, _ = module(x, EDGES, BATCH, memory_kwargs={"return_state": True})
+    out, _ = module(x, EDGES, BATCH, return_state=True)
     assert_close(out[:4], alone)
+
+
+@pytest.mark.parametrize("name", ["batch", "ptr", "plan", "num_graphs", "memory", "return_state"])
+def test_what_the_layer_needs_itself_is_not_for_the_memory_alone(name: str) -> None:
+    with pytest.raises(ValueError, match=f"memory_kwargs has '{name}'. Pass {name} to the layer"):
+        layer(None)(torch.randn(7, CHANNELS), EDGES, memory_kwargs={name: True})
 
 
 @pytest.mark.parametrize("norm", ["message_norm", "no_such_norm"])

@@ -32,11 +32,13 @@ class Routes(NamedTuple):
         slot: ``[slots, heads, width]``.
         node: ``[nodes, 1, width]``.
         scores: ``[nodes, slots * heads]``, if they were computed already.
+        code: the back end that they were computed for.
     """
 
     slot: Tensor
     node: Tensor
     scores: Tensor | None = None
+    code: backend.ScoredCode | None = None
 
     def hidden(self, seen: Bool[Tensor, " nodes"] | None) -> Routes:
         """Put zeros in place of the nodes that must not be seen."""
@@ -45,16 +47,17 @@ class Routes(NamedTuple):
     def pick(self, rows: Tensor) -> Routes:
         """Return the routes of some of the nodes."""
         scores = None if self.scores is None else self.scores.index_select(0, rows)
-        return Routes(self.slot, self.node.index_select(0, rows), scores)
+        return Routes(self.slot, self.node.index_select(0, rows), scores, self.code)
 
     def scored(self, plan: Plan) -> Routes:
         """Compute the scores once for the write and the read, if that is faster."""
         table, node = self.slot.flatten(0, 1), self.node.squeeze(1)
-        if backend.for_scores(plan, table.size(0), table, node) is None:
+        code = backend.for_scores(plan, table.size(0), table, node)
+        if code is None:
             return self
         dtype = statistics_dtype(node.dtype)
         with full_precision(node.device):
-            return self._replace(scores=node.to(dtype) @ table.to(dtype).t())
+            return self._replace(scores=node.to(dtype) @ table.to(dtype).t(), code=code)
 
 
 class Addresses(nn.Module):

@@ -26,6 +26,8 @@ def check_build(who: str, channels: int, slots: int, heads: int, name: str = "ch
 
 def check_return_state(who: str, value: Any) -> bool | Literal["slots"]:
     """True, False or ``"slots"``; any other word would count as True, and cost as much."""
+    if value is True or value is False:
+        return value
     if isinstance(value, str) and value == "slots":
         return "slots"
     if isinstance(value, str):
@@ -85,7 +87,7 @@ def check_input(
     log_weight: Tensor | None = None,
     rows: tuple[int, int] | None = None,
 ) -> Plan:
-    """Check everything but the address, and return the plan of the batch.
+    """Check everything but the address and the features of graphs, and return the plan of the batch.
 
     Args:
         rows: slots and heads, where each may have a weight of its own.
@@ -93,10 +95,13 @@ def check_input(
     who = type(module).__name__
     check_features(module, channels, x)
     check_nodes(who, x, sources=sources, targets=targets, batch=batch, log_weight=log_weight, rows=rows)
-    checks.check_log_weight(who, log_weight, x.size(0), rows)
-    found = check_plan(who, x, batch, ptr, plan, num_graphs)
-    checks.check_room(who, "num_graphs", found.num_graphs, channels * x.element_size(), x.device)
-    return found
+    if log_weight is not None:
+        checks.check_log_weight(who, log_weight, x.size(0), rows)
+    batch = batch if plan is None else sole_plan(who, plan, batch=batch, ptr=ptr)
+    plan = make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
+    if not torch.compiler.is_compiling() and plan.num_graphs > plan.num_nodes:
+        checks.check_room(who, "num_graphs", plan.num_graphs, channels * x.element_size(), x.device)
+    return plan
 
 
 def check_plan(
@@ -122,7 +127,8 @@ def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x")
     who = type(module).__name__
     checks.refuse_jit_trace(who)
     checks.check_rank(who, name, x, "nodes channels")
-    checks.check_floating(who, **{name: x})
+    if not x.is_floating_point():
+        checks.check_floating(who, **{name: x})
     check_width(who, name, x, "channels", channels)
     check_placed(module, x)
 
@@ -154,12 +160,14 @@ def check_nodes(
     log_weight: Tensor | None = None,
     rows: tuple[int, int] | None = None,
 ) -> None:
-    """Device, dtype and shape of what comes with the features; never their values, which would wait for the device."""
+    """Check device, dtype and shape of what comes with the features, but no values: that would be a host sync."""
     batch = batch.batch if isinstance(batch, Plan) else batch
     checks.check_device(who, x=x, batch=batch, sources=sources, targets=targets, log_weight=log_weight)
-    checks.check_mask(who, "sources", sources, x.size(0))
-    checks.check_mask(who, "targets", targets, x.size(0))
-    checks.check_log_weight(who, log_weight, x.size(0), rows, values=False)
+    for name, mask in (("sources", sources), ("targets", targets)):
+        if mask is not None:
+            checks.check_mask(who, name, mask, x.size(0))
+    if log_weight is not None:
+        checks.check_log_weight(who, log_weight, x.size(0), rows, values=False)
     if batch is not None:
         checks.check_ids(who, "batch", batch, x.size(0))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mooring.nn.checks import sole_plan
 from mooring.ops import Plan
-from mooring.ops.checks import check_ids, check_index, checks_values
+from mooring.ops.checks import check_ids, checks_values, num_graphs_of
 from mooring.ops.plan import make_plan
 
 
@@ -80,7 +80,7 @@ def _count(
             ids.append(batch.long())
     if ids:
         together = torch.cat(ids)
-        number = check_index(who, "batch_dict", together, together.numel(), None)
+        number = num_graphs_of(who, "batch_dict", together, together.numel(), None)
         if torch.compiler.is_compiling() and len(counts) == 1:
             return number
         counts.append(number)

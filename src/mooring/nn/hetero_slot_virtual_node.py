@@ -171,7 +171,6 @@ class HeteroSlotVirtualNode(nn.Module):
         self.graph_channels = graph_channels
         self.graph = build_graph_features(who, graph_channels, slots, memory_channels)
         self._share()
-        self.register_load_state_dict_pre_hook(_by_name)
         self.register_load_state_dict_post_hook(_tie)
 
     def _share(self) -> None:
@@ -354,15 +353,6 @@ class HeteroSlotVirtualNode(nn.Module):
         given["routing"] = None if self.routing == DEFAULT_ROUTING else self.routing
         given["temperature"] = None if self.temperature == TEMPERATURES[self.routing] else self.temperature
         return shown(self, HeteroSlotVirtualNode, channels, "heads", "anchored", **given)
-
-
-def _by_name(module: HeteroSlotVirtualNode, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Parts were once saved by number."""
-    for place, name in enumerate(module.types.values()):
-        old = f"{prefix}parts.{place}."
-        if str(place) not in module.types:
-            for key in [key for key in state if key.startswith(old)]:
-                state[f"{prefix}parts.{name}.{key.removeprefix(old)}"] = state.pop(key)
 
 
 def _tie(module: HeteroSlotVirtualNode, _: Any) -> None:

@@ -274,10 +274,11 @@ def build_integration(
 
 def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: Tensor) -> None:
     who = type(module).__name__
-    checks.check_rank(who, "x", x, "nodes channels")
-    checks.check_rank(who, "context", context, "nodes context_channels")
-    check_width(who, "x", x, "channels", module.channels)
-    if tuple(context.shape) != (x.size(0), module.context_channels):
+    if not isinstance(x, Tensor) or x.shape[1:] != (module.channels,):
+        checks.check_rank(who, "x", x, "nodes channels")
+        check_width(who, "x", x, "channels", module.channels)
+    if not isinstance(context, Tensor) or tuple(context.shape) != (x.size(0), module.context_channels):
+        checks.check_rank(who, "context", context, "nodes context_channels")
         raise ValueError(
             f"{who}: context has shape {tuple(context.shape)} but {(x.size(0), module.context_channels)} was expected. "
             "Pass one context for each node, as wide as context_channels."

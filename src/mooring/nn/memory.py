@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,12 +30,6 @@ class SlotMemory(NamedTuple):
     anchor_weight: Tensor | None = None
     write_weights: Tensor | None = None
     read_weights: Tensor | None = None
-
-    @property
-    def content(self) -> Tensor:
-        """Former name of :attr:`slots`."""
-        warnings.warn("SlotMemory.content is called SlotMemory.slots now.", DeprecationWarning, stacklevel=2)
-        return self.slots
 
     def __repr__(self) -> str:
         """Shapes instead of numbers."""

@@ -117,53 +117,71 @@ class SlotConv(nn.Module):
         num_graphs: int | None = None,
         memory: SlotMemory | None = None,
         return_state: bool | Literal["slots"] = False,
-        memory_kwargs: dict[str, Any] | None = None,
+        memory_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
         """
         Args:
-            x: node features; or those of the senders and of the receivers, of which the latter have the memory.
+            x: node features, or a pair (x_src, x_dst); the memory is applied to x_dst.
             edge_index: as the local layer takes it.
             batch, ptr, plan, num_graphs, memory, return_state: as in :class:`~mooring.nn.SlotVirtualNode`.
-            memory_kwargs: further arguments of the memory's call.
+            memory_kwargs: further arguments of the memory's call: sources, targets, log_weight, graph_features.
             kwargs: further arguments of the local layer's call, edge attributes and the like.
         """
-        senders, x = x if isinstance(x, tuple) else (None, x)
+        x_src, x = x if isinstance(x, tuple) else (None, x)
+        given = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory, "return_state": return_state}
+        masks = self._check(x, batch, given, memory_kwargs, kwargs)
+        graphs = self._graphs_for_norms(x, batch, ptr, plan, num_graphs)
+        sound = sound_nodes(x, None, writers(masks.get("sources"), masks.get("log_weight")))
+        h = hide(x, sound)  # before the conv, not only before the memory: 0 * NaN in a backward is NaN
+        if self.conv is not None:
+            message = self.conv(h if x_src is None else (x_src, h), edge_index, **kwargs)
+            h = self.norm_local(h + self.dropout(message), **graphs)
+        options = {name: value for name, value in given.items() if value is not None and value is not False}
+        h = self.memory(h, batch, **options, **masks)
+        h, state = h if return_state else (h, None)
+        h = self.norm_out(h + self.mlp(h), **graphs)
+        h = h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
+        return (h, cast(SlotMemory, state)) if return_state else h
+
+    def _graphs_for_norms(
+        self, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Plan | None, num_graphs: int | None
+    ) -> dict[str, Any]:
+        """Return the graph of each node for norms that take it, such as ``graph_norm``."""
+        if not self.norms_by_graph:
+            return {}
+        batch = batch if plan is None else plan
+        return {"batch": make_plan(type(self).__name__, batch, ptr, x.size(0), num_graphs, device=x.device).batch}
+
+    def _check(
+        self,
+        x: Tensor,
+        batch: Tensor | Plan | None,
+        given: Mapping[str, Any],
+        memory_kwargs: Any,
+        conv_kwargs: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        """Check the arguments that the layer itself uses; return the further arguments of the memory's call."""
+        who = type(self).__name__
         check_features(self, self.channels, x)
+        check_return_state(who, given["return_state"])
         if memory_kwargs is not None and not isinstance(memory_kwargs, Mapping):
             raise TypeError(
-                f"{type(self).__name__}: memory_kwargs is {checks.described(memory_kwargs)} but a dictionary of the "
-                "memory's arguments was expected, e.g. {'sources': mask}."
+                f"{who}: memory_kwargs is {checks.described(memory_kwargs)} but a dictionary of the memory's arguments "
+                "was expected, e.g. {'sources': mask}."
             )
-        options: dict[str, Any] = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory}
-        options["return_state"] = check_return_state(type(self).__name__, return_state) or None
-        memory_kwargs = {**(memory_kwargs or {}), **{name: one for name, one in options.items() if one is not None}}
-        # The norms and the result depend on them too, in whichever way they were passed.
-        ptr, plan, num_graphs = (memory_kwargs.get(name) for name in ("ptr", "plan", "num_graphs"))
-        return_state = check_return_state(type(self).__name__, memory_kwargs.get("return_state", False))
-        # Through everything, and not only the memory: the MLP too would multiply its zero gradients by NaN.
-        sources, log_weight = memory_kwargs.get("sources"), memory_kwargs.get("log_weight")
-        rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
-        check_nodes(type(self).__name__, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
-        sound = sound_nodes(x, None, writers(sources, log_weight))
-        h = hide(x, sound)
-        own: dict[str, Any] = {}
-        if self.norms_by_graph:
-            given = batch if plan is None else plan
-            own["batch"] = make_plan(type(self).__name__, given, ptr, x.size(0), num_graphs, device=x.device).batch
-        if self.conv is None and kwargs:
+        masks: Mapping[str, Any] = memory_kwargs or {}
+        for name in masks.keys() & {*given, "batch"}:
+            raise ValueError(f"{who}: memory_kwargs has {name!r}. Pass {name} to the layer itself, which uses it too.")
+        if self.conv is None and conv_kwargs:
             raise TypeError(
-                f"{type(self).__name__}: got {', '.join(kwargs)} for the local layer, but there is none. Pass a conv, "
-                "or leave them out."
+                f"{who}: got {', '.join(conv_kwargs)} for the local layer, but there is none. Pass a conv, or leave "
+                "them out."
             )
-        if self.conv is not None:
-            message = self.conv(h if senders is None else (senders, h), edge_index, **kwargs)
-            h = self.norm_local(h + self.dropout(message), **own)
-        found = self.memory(h, batch, **memory_kwargs)
-        h, inside = found if return_state else (found, None)
-        h = self.norm_out(h + self.mlp(h), **own)
-        h = h if sound is None else torch.where(sound.unsqueeze(-1), h, x)
-        return (h, cast(SlotMemory, inside)) if return_state else h
+        rows = (self.memory.slots, self.memory.heads) if isinstance(self.memory, SlotVirtualNode) else None
+        sources, log_weight = masks.get("sources"), masks.get("log_weight")
+        check_nodes(who, x, batch=batch, sources=sources, log_weight=log_weight, rows=rows)
+        return masks
 
     def __repr__(self) -> str:
         return shown(self, SlotConv, self.channels, "conv", "memory", dropout=self.dropout.p)

@@ -23,7 +23,7 @@ from mooring.nn.checks import (
     shown,
 )
 from mooring.nn.part import hide
-from mooring.nn.slot_write import code_for_scores, folds_values, is_plain
+from mooring.nn.slot_write import folds_values, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import make_plan
@@ -120,10 +120,9 @@ class SlotRead(nn.Module):
         folded = self.folds(x.size(0), memory.size(0))
         # Folded, the op receives the nodes themselves and skips those that do not read.
         seen = x if folded else hide(x, targets)
-        code = code_for_scores(address, batch) if folded and targets is None else None
-        if code is not None:
-            value = self.values(memory, gain)
-            context = read_scored(code, cast(Tensor, cast(Routes, address).scores), value, batch).to(x.dtype)
+        if folded and targets is None and address is not None and address.code is not None:
+            scores, value = cast(Tensor, address.scores), self.values(memory, gain)
+            context = read_scored(address.code, scores, value, batch).to(x.dtype)
             return context if gain is None else x + context
         query, key = self.score_parts(seen, memory, address, folded=folded)
         if not folded:

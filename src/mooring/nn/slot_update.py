@@ -203,9 +203,18 @@ class SlotUpdate(nn.Module):
         return norm(u.unflatten(0, state.log_mass.shape[:2]), written).flatten(0, 1)
 
     def _check(self, state: SlotState) -> None:
-        who = type(self).__name__
-        check_state(who, "state", state)
-        if tuple(state.content.shape[1:]) != self.state_shape or state.log_mass.shape != state.content.shape[:-1]:
+        content, log_mass = state if isinstance(state, SlotState) else (None, None)
+        if not (
+            isinstance(content, Tensor)
+            and isinstance(log_mass, Tensor)
+            and content.is_floating_point()
+            and log_mass.is_floating_point()
+            and content.device == log_mass.device
+            and content.shape[1:] == self.state_shape
+            and content.shape[:-1] == log_mass.shape
+        ):
+            who = type(self).__name__
+            check_state(who, "state", state)
             raise ValueError(
                 f"{who}: content has shape {tuple(state.content.shape)} and log_mass {tuple(state.log_mass.shape)} but "
                 f"(slots, heads, dim) = {self.state_shape} was expected. Build it with the numbers of the write."

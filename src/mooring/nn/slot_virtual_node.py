@@ -37,7 +37,7 @@ from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, g
 from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
-from mooring.nn.slot_write import SlotWrite, code_for_scores, is_hooked
+from mooring.nn.slot_write import SlotWrite, is_hooked
 from mooring.nn.spec import MemorySpec, check_spec
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_flag, described, readable
@@ -352,8 +352,8 @@ class SlotVirtualNode(nn.Module):
     def _fused(self, x: Tensor, slots: Tensor, plan: Plan, routes: Routes | None) -> Tensor | None:
         """Read and integrate in one op; None if it does not apply."""
         read, film = self.read, self.integrate
-        code: Any = code_for_scores(routes, plan)
-        if code is None or not hasattr(code, "read_film") or type(read) is not SlotRead or type(film) is not SlotFiLM:
+        code: Any = None if routes is None else routes.code
+        if not hasattr(code, "read_film") or type(read) is not SlotRead or type(film) is not SlotFiLM:
             return None
         weights = film.plain_weights()
         if weights is None or film.lin_linear is not None or is_hooked(read) or is_hooked(film):

@@ -14,7 +14,7 @@ from mooring.nn.addresses import Addresses, Routes, address_width, check_address
 from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
 from mooring.nn.memory import is_sharded
 from mooring.nn.part import add_log_weights, hide, writers
-from mooring.ops import SlotState, backend
+from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan
 from mooring.ops.write import write_planned, write_scored
@@ -123,10 +123,10 @@ class SlotWrite(nn.Module):
         x = hide(x, writes)
         folded = self._folds_values(x.size(0), batch.num_graphs)
         bias = add_log_weights(log_weight, dropped)
-        if folded and (code := code_for_scores(address, batch)) is not None:
-            shape, scores = (self.slots, self.heads), cast(Routes, address).scores
-            weights: dict[str, Any] = {"log_weight": bias, "where": writes, "null_logit": self.null_logit}
-            return self._project(write_scored(code, cast(Tensor, scores), x, shape, batch, **weights))
+        weights: dict[str, Any] = {"log_weight": bias, "where": writes, "null_logit": self.null_logit}
+        if folded and isinstance(address, Routes) and address.code is not None:
+            scores, shape = cast(Tensor, address.scores), (self.slots, self.heads)
+            return self._project(write_scored(address.code, scores, x, shape, batch, **weights))
         query, key = self.score_parts(x, hide_address(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
         if folded:
@@ -134,7 +134,7 @@ class SlotWrite(nn.Module):
             value = key if self.addresses is None and self._folds_keys() else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
-        state = write_planned(query, key, value, batch, log_weight=bias, where=writes, null_logit=self.null_logit)
+        state = write_planned(query, key, value, batch, **weights)
         return self._project(state) if folded else state
 
     def _project(self, state: SlotState) -> SlotState:
@@ -237,13 +237,6 @@ class SlotWrite(nn.Module):
 
     def __repr__(self) -> str:
         return shown(self, SlotWrite, self.channels, "heads", competition=self.null_logit is not None)
-
-
-def code_for_scores(address: Tensor | Routes | None, plan: Plan) -> backend.ScoredCode | None:
-    """Return the code for the scores of routes; None without scores."""
-    if not isinstance(address, Routes) or address.scores is None:
-        return None
-    return backend.for_scores(plan, address.scores.size(1), address.scores)
 
 
 def folds_keys(slots: int, heads: int, channels: int) -> bool:

@@ -3,8 +3,7 @@
 Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mooring.named import late
 from mooring.ops.backend import current_backend, use_backend
@@ -20,14 +19,7 @@ if TYPE_CHECKING:
     from mooring.ops.distributed import all_merge
     from mooring.ops.stream import NodeChunk, write_stream
 
-_find = late(__name__, {"NodeChunk": "stream", "all_merge": "distributed", "write_stream": "stream"})
-
-
-def __getattr__(name: str) -> Any:
-    if name == "log_surprise":
-        warnings.warn("ops.log_surprise is called ops.softplus_odds now.", DeprecationWarning, stacklevel=2)
-        return softplus_odds
-    return _find(name)
+__getattr__ = late(__name__, {"NodeChunk": "stream", "all_merge": "distributed", "write_stream": "stream"})
 
 
 _register_flops()

@@ -26,7 +26,7 @@ from torch.utils.flop_counter import _FlopCounterMode
 
 from mooring.ops import plain, tiles
 from mooring.ops.checks import Switch
-from mooring.ops.plain import is_transformed
+from mooring.ops.plain import needs_pytorch
 from mooring.ops.plan import Plan
 from mooring.ops.state import in_forward_mode
 
@@ -108,7 +108,7 @@ def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
 
 def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
     """The back end for these inputs; ``small`` says whether a CPU does better without tiles."""
-    forced = current_backend()
+    forced = cast("Backend | None", use_backend.value)
     if forced is not None:
         # A traced op would drop tangents without a word; the same code untraced refuses them by itself.
         if forced != "plain" and torch.compiler.is_compiling() and in_forward_mode():
@@ -117,7 +117,7 @@ def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
             )
         return "tiles" if forced == "native" and torch.compiler.is_compiling() else forced
     given = [tensor for tensor in tensors if tensor is not None]
-    if torch.compiler.is_exporting() or any(is_transformed(tensor) for tensor in given):
+    if torch.compiler.is_exporting() or any(needs_pytorch(tensor) for tensor in given):
         return "plain"
     device = given[0].device.type
     if device in TRITON_DEVICES and _suits_triton(given) and _triton_works(given[0].device, given[0].dtype):

@@ -260,7 +260,7 @@ def check_log_weight(
     return log_weight[:, None, None] if log_weight.dim() == 1 else log_weight
 
 
-def check_index(
+def num_graphs_of(
     who: str,
     name: str,
     index: Tensor | None,
@@ -268,7 +268,7 @@ def check_index(
     num_graphs: int | None,
     count_name: str = "num_graphs",
 ) -> int:
-    """Check the graph ids and return the number of graphs, the user's argument ``count_name``."""
+    """Return the number of graphs, the user's argument ``count_name``, after a check of the graph ids."""
     # A compiled graph must not branch on a count that it learns only when it runs.
     if not torch.compiler.is_compiling() and num_graphs is not None:
         num_graphs = check_count(who, count_name, num_graphs, least=0)
@@ -282,10 +282,15 @@ def check_index(
     check_ids(who, name, index, num_nodes)
     if num_graphs is None and type(index) is Tensor and index.is_meta:
         raise ValueError(f"{who}: {name} is on meta, where ids have no values to count graphs by. Pass {count_name}.")
-    count: int = _count(index) if num_graphs is None else num_graphs
-    if checks_values() and index.numel() and readable(index):
-        smallest, largest = int(index.min()), int(index.max())
-        if smallest < 0 or largest >= count:
+    if not readable(index):
+        return _count(index) if num_graphs is None else num_graphs
+    if not index.numel():
+        return num_graphs or 0
+    if num_graphs is None or checks.value:
+        low, high = index.aminmax()
+        smallest, largest = int(low), int(high)
+        count: int = largest + 1 if num_graphs is None else num_graphs
+        if checks.value and (smallest < 0 or largest >= count):
             or_raise = f", or raise {count_name} to {largest + 1}" if smallest >= 0 else ""
             # In the words of PyG's aggregations, which their tests look for.
             invalid = f"invalid {count_name!r}: " if count_name == "dim_size" else ""
@@ -293,7 +298,8 @@ def check_index(
                 f"{who}: {invalid}{name} has ids from {smallest} to {largest} but {count_name}={count}. "
                 f"Number the graphs from 0{or_raise}."
             )
-    return count
+        return count
+    return num_graphs
 
 
 def check_ptr(
@@ -353,17 +359,20 @@ def check_one_graph(who: str, name: str, graphs: int, index: Tensor | None) -> N
 
 def check_ids(who: str, name: str, index: Tensor, num_nodes: int) -> None:
     """Dtype and shape of the graph ids. Bytes are refused: they index as a mask would."""
-    check_tensor(who, name, index)
+    if not isinstance(index, Tensor):
+        check_tensor(who, name, index)
     if index.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"{who}: {name} has dtype {short(index.dtype)} but graph ids are int64 or int32. Pass {name}.long()."
         )
-    check_node_vector(who, name, index, num_nodes)
-    check_one_for_all(who, name, index)
+    if index.shape != (num_nodes,):
+        check_node_vector(who, name, index, num_nodes)
+    if not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(index):
+        check_one_for_all(who, name, index)
 
 
 def check_one_for_all(who: str, name: str, index: Tensor) -> None:
-    """Graph ids must not differ between the examples of a ``vmap``: shapes depend on them."""
+    """Check that the examples of a ``vmap`` share their graph ids: sizes depend on the ids."""
     if not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(index):
         raise ValueError(
             f"{who}: {name} has values of its own for each example of vmap, but sizes depend on them and must be the "

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops.checks import check_flag
-from mooring.ops.plain import blank_gradients, gradients, is_transformed, must_trace, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, gradients, must_trace, needs_pytorch, only_needed, or_nothing
 from mooring.ops.state import full_precision, in_forward_mode
 
 # PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was
@@ -30,13 +30,14 @@ def map_heads(
     >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
     [4.0, 4.0, 4.0, 4.0, 4.0]
     """
-    transposed = check_flag("map_heads", "transposed", transposed)
+    if type(transposed) is not bool:
+        transposed = check_flag("map_heads", "transposed", transposed)
     weight = weight.to(x.dtype)
     with full_precision(x.device):
         # The op has no tangents.
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and not in_forward_mode():
             return map_heads_op(x, weight.mT if transposed else weight)
-        if torch.compiler.is_compiling() or x.device.type != "cpu" or is_transformed(x) or is_transformed(weight):
+        if torch.compiler.is_compiling() or x.device.type != "cpu" or needs_pytorch(x) or needs_pytorch(weight):
             return _mapped(x, weight.mT if transposed else weight)
         mapped: Tensor = _MapHeads.apply(x, weight.mT if transposed else weight)
         return mapped

@@ -213,7 +213,7 @@ def zeroed(tensor: Tensor, absent: Tensor | None) -> Tensor:
     return tensor if absent is None else tensor.masked_fill(absent, 0.0)
 
 
-def is_transformed(tensor: Tensor) -> bool:
+def needs_pytorch(tensor: Tensor) -> bool:
     """Return whether PyTorch must see every step: the tensor has no data, or it is mapped or has a tangent."""
     if torch.compiler.is_compiling():
         return in_forward_mode()
@@ -227,7 +227,7 @@ def is_transformed(tensor: Tensor) -> bool:
 
 def must_trace(grads: Sequence[Tensor]) -> bool:
     """Return whether PyTorch must take a backward: it is differentiated again or mapped, or has a tangent."""
-    return torch.is_grad_enabled() or any(is_transformed(grad) for grad in grads)
+    return torch.is_grad_enabled() or any(needs_pytorch(grad) for grad in grads)
 
 
 def gradients(

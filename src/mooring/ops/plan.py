@@ -1,18 +1,17 @@
-"""How the nodes of a batch lie in their graphs: found out once, used by every op and every layer."""
+"""Batch layout: which node belongs to which graph. Computed once and shared by all layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from mooring.ops import checks
-from mooring.ops.grid import Grid
-from mooring.ops.state import is_transformed, untransformed
+from mooring.ops.state import in_mode, is_transformed, untransformed
 
 Kept = TypeVar("Kept")
 
@@ -26,8 +25,67 @@ if TYPE_CHECKING:
 else:
 
     def kept(compute):
-        """A property that a plan computes once. Python's own takes a lock, which a traced graph cannot."""
-        return property(lambda plan: plan.keep(compute.__name__, lambda: compute(plan)), doc=compute.__doc__)
+        """Return a property that a plan computes once. Python's own takes a lock, which cannot be traced."""
+        name = compute.__name__
+
+        def get(plan):
+            return plan._kept[name] if name in plan._kept else plan.keep(name, compute)
+
+        return property(get, doc=compute.__doc__)
+
+
+class Grid(NamedTuple):
+    """A ragged batch as one block ``[graphs, length]``, short graphs padded.
+
+    Args:
+        graphs, length: its shape.
+        places: the place of each node; None for one graph, which is its own grid.
+        constants: the values of the padding, made once per dtype.
+    """
+
+    graphs: int
+    length: int
+    places: Tensor | None
+    constants: dict[tuple[str, torch.dtype], Tensor]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Grid:
+        if plan.batch is None:
+            return cls(1, plan.num_nodes, None, {})
+        largest, order, rank = plan.largest, plan.order, torch.arange(plan.num_nodes, device=plan.device)
+        if order is not None:
+            rank = torch.empty_like(rank).index_copy_(0, order, rank)
+        skipped = torch.arange(plan.num_graphs, device=plan.device) * largest - plan.offsets[:-1]
+        return cls(plan.num_graphs, largest, rank + skipped.index_select(0, plan.batch), {})
+
+    def fill(self, tensor: Tensor, value: float = 0.0) -> Tensor:
+        """Return ``[graphs, length, ...]`` of ``[nodes, ...]``, with ``value`` in the padding."""
+        if self.places is None:
+            return tensor.unsqueeze(0)
+        # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
+        name, dtype, device = str(value), tensor.dtype, tensor.device
+        if (name, dtype) not in self.constants:
+            # Outside torch.func and tracing: the plan outlives them.
+            self.constants[name, dtype] = untransformed(lambda: torch.full((), value, dtype=dtype, device=device))
+        # An expanded number is copied once; a full tensor would be written and then copied.
+        blank = self.constants[name, dtype].expand(self.graphs * self.length, *tensor.shape[1:])
+        return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
+
+    def pick(self, blocks: Tensor) -> Tensor:
+        """Return ``[nodes, ...]`` of ``[graphs, length, ...]``."""
+        return blocks.squeeze(0) if self.places is None else blocks.flatten(0, 1).index_select(0, self.places)
+
+    def absent(self, like: Tensor) -> Tensor:
+        """Return ``[graphs * length, 1]``: zero in the place of a node, ``-inf`` in the padding."""
+        if self.places is None:
+            return like.new_zeros(1)
+        dtype, device = like.dtype, like.device
+        if ("absent", dtype) not in self.constants:
+            places, rows = self.places, self.graphs * self.length
+            self.constants["absent", dtype] = untransformed(
+                lambda: torch.full((rows, 1), float("-inf"), dtype=dtype, device=device).index_fill_(0, places, 0.0)
+            )
+        return self.constants["absent", dtype]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,16 +109,19 @@ class Plan:
     device: torch.device
     _kept: dict[str, Any] = field(default_factory=dict, init=False)
 
-    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """Return what ``make`` returned when it was first called under this name.
+    def keep(self, name: str, make: Callable[[Plan], Kept]) -> Kept:
+        """Return what ``make`` returned for this plan when it was first called under this name.
 
-        What follows from graph ids is computed outside ``torch.func`` and tracing modes, whose tensors must not outlive
-        them. What is made inside of ids that are traced too, or of a number of nodes alone, is not kept.
+        Everything that follows from graph ids is computed outside ``torch.func`` and tracing modes, whose tensors must
+        not outlive them. Inside a mode, nothing is stored that follows from traced ids or from a number of nodes alone.
         """
         if name not in self._kept:
-            if is_transformed() and (self.batch is None or not self.is_concrete):
-                return make()
-            self._kept[name] = untransformed(make)
+            if not in_mode():
+                self._kept[name] = make(self)
+            elif is_transformed() and (self.batch is None or not self.is_concrete):
+                return make(self)
+            else:
+                self._kept[name] = untransformed(lambda: make(self))
         return self._kept[name]
 
     @kept
@@ -181,9 +242,9 @@ class Plan:
     @property
     def is_concrete(self) -> bool:
         """Whether its numbers may be read: not in a traced graph, and not without data behind it."""
-        if torch.compiler.is_compiling():
-            return False
-        return self.batch is None or (type(self.batch) is Tensor and checks.readable(self.batch))
+        if self.batch is None:
+            return not torch.compiler.is_compiling()
+        return type(self.batch) is Tensor and checks.readable(self.batch)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_nodes} nodes, {self.num_graphs} graphs, {self.device})"
@@ -221,6 +282,8 @@ def plan(
         if where.type != tensor.device.type or where.index not in (None, tensor.device.index):
             raise ValueError(f"plan: device is {where} but {name} is on {tensor.device}. Leave device out.")
         where = tensor.device
+    if num_nodes is not None and not torch.compiler.is_compiling():
+        num_nodes = checks.check_count("plan", "num_nodes", num_nodes, least=0)
     return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes", device=where)
 
 
@@ -236,10 +299,8 @@ def make_plan(
     count_name: str = "num_graphs",
     device: torch.device | None = None,
 ) -> Plan:
-    """:func:`plan` for a caller that names the batch ``name`` and the nodes ``of`` to its user."""
+    """Like :func:`plan`; ``name``, ``of`` and ``count_name`` are the argument names used in error messages."""
     checks.refuse_jit_trace(who)
-    if num_nodes is not None and not torch.compiler.is_compiling():
-        num_nodes = checks.check_count(who, of, num_nodes, least=0)
     if isinstance(batch, Plan):
         if ptr is not None:
             raise ValueError(f"{who}: got a plan and ptr. The plan says where graphs begin; leave ptr out.")
@@ -249,27 +310,27 @@ def make_plan(
                     f"{who}: {what} says {given} but the plan was made for {have}. Make a plan for each batch."
                 )
         return batch if device is None else _on_device(who, batch, of, device)
-    # PyG's Index is a tensor that remembers whether it is sorted; its values are what is wanted here.
-    batch = getattr(batch, "as_tensor", lambda: batch)()
+    # PyG's Index is a tensor that remembers whether it is sorted.
+    ids: Any = batch.as_tensor() if hasattr(batch, "as_tensor") else batch  # type: ignore[union-attr]
     if ptr is not None:
-        num_nodes = checks.check_ptr(who, ptr, batch, num_nodes, num_graphs, count_name)
-        count = ptr.numel() - 1
+        num_nodes = checks.check_ptr(who, ptr, ids, num_nodes, num_graphs, count_name)
         ptr = _copy(ptr)
-        batch = _ids(ptr, num_nodes) if batch is None else _copy(batch)
-        return Plan(num_nodes, count, batch, ptr, ptr.device)
-    if batch is None:
+        ids = _ids(ptr, num_nodes) if ids is None else _copy(ids)
+        return Plan(num_nodes, ptr.numel() - 1, ids, ptr, ptr.device)
+    if ids is None:
         if num_nodes is None:
             raise ValueError(f"{who}: got neither {name} nor ptr. Pass one of them, or num_nodes for a single graph.")
-        count = checks.check_index(who, name, None, num_nodes, num_graphs, count_name)
+        count = checks.num_graphs_of(who, name, None, num_nodes, num_graphs, count_name)
         return Plan(num_nodes, count, None, None, device or torch.device("cpu"))
-    checks.check_tensor(who, name, batch)
-    num_nodes = batch.numel() if num_nodes is None else num_nodes
-    count = checks.check_index(who, name, batch, num_nodes, num_graphs, count_name)
-    return Plan(num_nodes, count, _copy(batch), None, batch.device)
+    if num_nodes is None:
+        checks.check_tensor(who, name, ids)
+        num_nodes = ids.numel()
+    count = checks.num_graphs_of(who, name, ids, num_nodes, num_graphs, count_name)
+    return Plan(num_nodes, count, _copy(ids), None, ids.device)
 
 
 def _on_device(who: str, plan: Plan, of: str, device: torch.device) -> Plan:
-    """The plan, where the nodes are: one of their number alone goes anywhere."""
+    """Move the plan to ``device``. Only a plan without graph ids can be moved."""
     if torch.compiler.is_compiling() or plan.device == device:
         return plan
     if plan.batch is None:
@@ -290,8 +351,9 @@ def _ids(ptr: Tensor, num_nodes: int) -> Tensor:
 
 def _copy(ids: Tensor) -> Tensor:
     """Copy ids or offsets as int64, so that a plan stays as it is when the user's tensor changes in place."""
-    # A traced graph has no plan that lasts.
-    return ids.long() if torch.compiler.is_compiling() else _outside(ids, lambda: ids.to(torch.long, copy=True))
+    if torch.compiler.is_compiling():  # the plan does not outlive the traced graph
+        return ids.long()
+    return _outside(ids, lambda: ids.to(torch.long, copy=True)) if in_mode() else ids.to(torch.long, copy=True)
 
 
 def _outside(tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:

@@ -226,12 +226,20 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
 
 
-def untransformed(make: Callable[[], Made]) -> Made:
-    """Return what ``make`` returns outside all modes; everything it uses must come from outside them too.
+def in_mode() -> bool:
+    """Return whether new tensors cannot be kept for later: they belong to a transform, a mode or inference mode."""
+    if torch.compiler.is_dynamo_compiling():  # Dynamo traces what follows like any other code
+        return False
+    return (
+        torch.is_inference_mode_enabled()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
 
-    Dynamo traces ``make`` like any other code.
-    """
-    if torch.compiler.is_dynamo_compiling() or not (is_transformed() or torch.is_inference_mode_enabled()):
+
+def untransformed(make: Callable[[], Made]) -> Made:
+    """Return what ``make`` returns outside all modes; everything it uses must come from outside them too."""
+    if not in_mode():
         return make()
     with ExitStack() as stack:
         if torch._C._are_functorch_transforms_active():

@@ -49,7 +49,7 @@ class Layout:
     def of(cls, plan: Plan, where: Tensor | None = None) -> Layout:
         """The layout of a plan's nodes, or of those that ``where`` picks. Without it the plan keeps it."""
         if where is None:
-            return plan.keep("tiles", lambda: cls._make(plan, plan.order))
+            return plan.keep("tiles", lambda plan: cls._make(plan, plan.order))
         if plan.order is None:
             return cls._make(plan, where.nonzero().squeeze(1))
         return cls._make(plan, plan.order[where.index_select(0, plan.order)])

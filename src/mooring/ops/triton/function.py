@@ -51,7 +51,7 @@ def _places(plan: Plan, where: Tensor | None) -> tuple[Tensor, Tensor | None]:
         return sort_graphs(torch.where(where, plan.index, -1), plan.num_graphs)
     if torch.compiler.is_compiling() and plan.batch is not None and plan.ptr is None:
         # A traced graph cannot ask whether the batch is sorted.
-        return plan.keep("places", lambda: sort_graphs(plan.index, plan.num_graphs))
+        return plan.keep("places", lambda plan: sort_graphs(plan.index, plan.num_graphs))
     return plan.offsets, plan.order
 
 
