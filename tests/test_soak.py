@@ -323,11 +323,14 @@ def test_the_record_adds_the_parts_up(tmp_path: Path) -> None:
     parts.Part(tmp_path / "kills.json", {"what": "kills", "task": "motifs", "seed": 0}).save(state)
     parts.Part(tmp_path / "other.json", {"what": "kills", "task": "linksets", "seed": 1}).save(state)
     parts.Part(tmp_path / "reports.json", {"what": "reports"}).save({"kinds": ["a"], "tracebacks": {}, "seconds": 0.0})
+    state = {"tests": 7, "errors": ["AddressSanitizer"], "seconds": 0.5}
+    parts.Part(tmp_path / "sanitizers.json", {"what": "sanitizers"}).save(state)
     total = soak.collect(tmp_path, 0)
-    assert total["parts"] == 4
+    assert total["parts"] == 5
     assert total["counts"]["generated"] == {"inputs": 10, "leak": 1}
     assert total["counts"]["tried"] == {"exported": 4}
     assert total["counts"]["kills"] == {"tasks": {"motifs": 3}, "kills": 3, "runs": 2, "different": 1}
     assert total["counts"]["reports"] == {"kinds": 1, "tracebacks": 0}
-    assert total["failures"] == [{"replay": 1}, {"task": "motifs", "run": 1}]
-    assert total["seconds"] == 5.0
+    assert total["counts"]["sanitizers"] == {"tests": 7, "errors": 1}
+    assert total["failures"] == [{"replay": 1}, {"task": "motifs", "run": 1}, {"native": "AddressSanitizer"}]
+    assert total["seconds"] == 5.5

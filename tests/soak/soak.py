@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -46,6 +47,7 @@ def commands(given: argparse.Namespace) -> list[list[str]]:
         ),
         ["kernels.py", "--inputs", str(max(given.inputs // 100, 1)), *seed, *out],
         ["reports.py", *out],
+        *([["sanitizers.py", *out]] if shutil.which("c++") else []),
     ]
 
 
@@ -71,6 +73,7 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
     kills: dict[str, Any] = {"tasks": {}, "kills": 0, "runs": 0, "different": 0}
     reports = {"kinds": 0, "tracebacks": 0}
     kernels = {"inputs": 0, "wrong": 0}
+    sanitizers = {"tests": 0, "errors": 0}
     for part in parts:
         state, kind = part["state"], part["what"]["what"]
         if kind == "generated":
@@ -86,6 +89,9 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
         elif kind == "kernels":
             kernels = state["counts"]
             failures += state["failures"]
+        elif kind == "sanitizers":
+            sanitizers = {"tests": state["tests"], "errors": len(state["errors"])}
+            failures += [{"native": error} for error in state["errors"]]
         else:
             reports = {"kinds": len(state["kinds"]), "tracebacks": len(state["tracebacks"])}
             failures += [{"record": name, "fault": fault} for name, fault in state["tracebacks"].items()]
@@ -97,6 +103,7 @@ def collect(folder: Path, seed: int) -> dict[str, Any]:
             "kills": kills,
             "kernels": kernels,
             "reports": reports,
+            "sanitizers": sanitizers,
         },
         "failures": failures,
         "seconds": round(sum(part["state"]["seconds"] for part in parts), 1),
@@ -122,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = {
         "schema": SCHEMA,
         "kind": "soak",
-        "what": "generated inputs, kernels in the interpreter, killed trainings and broken records",
+        "what": "generated inputs, interpreted kernels, C++ under sanitizers, killed trainings and broken records",
         "seed": given.seed,
         "passed": passed,
         **total,
