@@ -212,23 +212,6 @@ def test_a_parts_fields_are_as_strict_as_a_configs_own(changes: dict[str, Any], 
         override(WHOLE, changes, WHERE)
 
 
-def test_a_part_without_a_default_has_the_defaults_of_its_class() -> None:
-    @dataclass(frozen=True)
-    class Needed:
-        size: int
-        slots: int = 3
-
-    @dataclass(frozen=True)
-    class Holder:
-        part: Needed
-
-    # Local classes have no hints that a name could be looked up by.
-    Holder.__annotations__["part"] = Needed
-    assert strict(Holder, {"size": 2}, WHERE) == Holder(Needed(2, 3))
-    with pytest.raises(ConfigError, match="missing field 'size'"):
-        strict(Holder, {"slots": 2}, WHERE)
-
-
 def test_names_are_unique_across_parts() -> None:
     @dataclass(frozen=True)
     class Twice(TrainConfig):
@@ -237,14 +220,3 @@ def test_names_are_unique_across_parts() -> None:
 
     with pytest.raises(TypeError, match=r"Twice: two fields are called 'channels', its own and in 'memory'.*HIDDEN"):
         Twice(epochs=3, steps_per_epoch=5, learning_rate=0.01)
-
-
-def test_hidden_names_must_be_of_a_part() -> None:
-    @dataclass(frozen=True)
-    class Wrong(TrainConfig):
-        memory: Part = Part()
-
-        HIDDEN: ClassVar[tuple[str, ...]] = ("slotz",)
-
-    with pytest.raises(TypeError, match="HIDDEN has 'slotz'"):
-        Wrong(epochs=3, steps_per_epoch=5, learning_rate=0.01)
