@@ -17,9 +17,9 @@ from mooring.suite.real import MoleculeExperiment, NodeExperiment, PeptideExperi
 from mooring.suite.real.data import files, generated_graphs, generated_nodes, source
 from mooring.suite.records import RecordError
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
-from mooring.suite.train.compared import TITLES
 from mooring.suite.train.config import override
 from mooring.suite.train.fit import EpochEnd
+from mooring.suite.train.memory import TITLES
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 

@@ -61,9 +61,9 @@ def test_every_rank_and_every_epoch_draws_numbers_of_its_own(
     for rank in (0, 1, 2):
         monkeypatch.setattr(TrainingModule, "global_rank", rank)
         for epoch in (0, 1, 2):
-            TrainingModule(experiment, experiment.build(), epoch).on_train_epoch_start()
+            TrainingModule(experiment, experiment.build(), epoch, {}).on_train_epoch_start()
             drawn[rank, epoch] = torch.rand(7)
     assert len({tuple(numbers.tolist()) for numbers in drawn.values()}) == len(drawn)
     # The control: the same rank and epoch draw the same again, or a run could not be resumed.
-    TrainingModule(experiment, experiment.build(), 2).on_train_epoch_start()
+    TrainingModule(experiment, experiment.build(), 2, {}).on_train_epoch_start()
     assert torch.equal(torch.rand(7), drawn[2, 2])

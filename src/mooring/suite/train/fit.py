@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import math
+import os
 import signal
 import time
 import warnings
@@ -14,12 +14,14 @@ from typing import Any
 
 import lightning
 import torch
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
+from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 
+from mooring.suite.files import end_with_parent
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_tensors, restore_optimizer
-from mooring.suite.train.experiment import Experiment
-from mooring.suite.train.ranks import OneMachine, end_with_launcher, strategy
+from mooring.suite.train.experiment import Experiment, derive_seed, seed_torch
 from mooring.suite.train.view import Monitor, Progress
 
 # A checkpoint costs tens of milliseconds and an epoch may be as short: lost epochs are simply repeated, exactly.
@@ -32,9 +34,9 @@ def fit(
     state: Checkpoint,
     store: CheckpointStore,
     monitor: Monitor,
-    devices: int = 1,
-    accelerator: str = "cpu",
-    logger: str | None = None,
+    devices: int,
+    accelerator: str,
+    logger: str | None,
 ) -> None:
     """Train `net` from `state` onwards; the result is the newest checkpoint of `store`, whose `done` is then set.
 
@@ -49,11 +51,16 @@ def fit(
 
         writer, memories = follow(logger, experiment, store.folder, state.epochs_done)
         callbacks.append(memories)
+    strategy: DDPStrategy | str = "auto"
+    if devices > 1:
+        # Spawned, because ranks of a fork server would share the memory of the weights and each apply its step to it.
+        backend = "nccl" if accelerator == "cuda" else "gloo"
+        strategy = DDPStrategy(process_group_backend=backend, start_method="spawn", find_unused_parameters=True)
     with _quiet():
         trainer = lightning.Trainer(
             accelerator=accelerator,
             devices=devices,
-            strategy=strategy(devices, accelerator),
+            strategy=strategy,
             plugins=[OneMachine()],
             max_epochs=experiment.config.epochs - state.epochs_done,
             callbacks=callbacks,
@@ -75,6 +82,39 @@ class NonFiniteLoss(ArithmeticError):
     """A loss or gradient became NaN or infinite in training."""
 
 
+class OneMachine(LightningEnvironment):
+    """The environment of the ranks of one run, independent of variables of Slurm, torchrun or an earlier run.
+
+    A rank is one of the processes that train a run together, all on one machine.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launcher = os.getpid()
+        self.port = 0
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        return False
+
+    @property
+    def main_address(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def main_port(self) -> int:
+        # Read by the launcher before the ranks, which are given a copy of this object.
+        self.port = self.port or find_free_network_port()
+        return self.port
+
+    def node_rank(self) -> int:
+        return 0
+
+    def local_rank(self) -> int:
+        # In the launcher the variable was not set by Lightning.
+        return 0 if os.getpid() == self.launcher else super().local_rank()
+
+
 class TrainingModule(lightning.LightningModule):
     """Trains one experiment from `first_epoch` onwards.
 
@@ -89,17 +129,13 @@ class TrainingModule(lightning.LightningModule):
     """
 
     def __init__(
-        self,
-        experiment: Experiment,
-        net: nn.Module,
-        first_epoch: int = 0,
-        optimizer_state: dict[str, Tensor] | None = None,
+        self, experiment: Experiment, net: nn.Module, first_epoch: int, optimizer_state: dict[str, Tensor]
     ) -> None:
         super().__init__()
         self.experiment = experiment
         self.net = net
         self.first_epoch = first_epoch
-        self.optimizer_state = optimizer_state or {}
+        self.optimizer_state = optimizer_state
         self.base_rates: list[float] = []
         self.sums: dict[str, float] = {}
 
@@ -131,8 +167,7 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         loss, parts = self.experiment.loss(self.net, batch, self.epoch)
         value = float(loss.detach())
-        if not math.isfinite(value):
-            raise NonFiniteLoss(self._where(f"the loss is {value}", batch_idx))
+        self._check_finite("loss", value, batch_idx)
         for name, part in {"loss": value, **parts}.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(part)
         return loss
@@ -142,8 +177,7 @@ class TrainingModule(lightning.LightningModule):
         clip = self.experiment.config.clip_norm
         # Without clipping the norm is still computed: one bad gradient would spoil the weights of the next checkpoint.
         norm = float(nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip))
-        if not math.isfinite(norm):
-            raise NonFiniteLoss(self._where(f"the gradient norm is {norm}", self.trainer.fit_loop.batch_idx))
+        self._check_finite("gradient norm", norm, self.trainer.fit_loop.batch_idx)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         # On a CPU batches are made where they are used; Lightning's walk through nested containers would cost more than
@@ -158,13 +192,15 @@ class TrainingModule(lightning.LightningModule):
         rate = self.optimizers(use_pl_optimizer=False).param_groups[0]["lr"]
         return {**{f"train/{name}": mean for name, mean in zip(self.sums, means, strict=True)}, "learning_rate": rate}
 
-    def _where(self, what: str, step: int) -> str:
-        run = f"{self.experiment.name}: {self.experiment.model}, seed {self.experiment.seed}"
-        steps = self.experiment.config.steps_per_epoch
-        return (
-            f"{run}: {what} at epoch {self.epoch}, step {step} of {steps}. The last good checkpoint is kept. Lower "
-            f"learning_rate ({self.experiment.config.learning_rate:g}) or clip_norm "
-            f"({self.experiment.config.clip_norm}) and run again with another --out."
+    def _check_finite(self, quantity: str, value: float, step: int) -> None:
+        if math.isfinite(value):
+            return
+        experiment, config = self.experiment, self.experiment.config
+        raise NonFiniteLoss(
+            f"{experiment.name}: {experiment.model}, seed {experiment.seed}: the {quantity} is {value} at epoch "
+            f"{self.epoch}, step {step} of {config.steps_per_epoch}. The last good checkpoint is kept. Lower "
+            f"learning_rate ({config.learning_rate:g}) or clip_norm ({config.clip_norm}) and run again with another "
+            "--out."
         )
 
 
@@ -197,7 +233,10 @@ class EpochEnd(lightning.Callback):
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         self.started = self.saved = time.monotonic()
         if trainer.world_size > 1:
-            end_with_launcher()
+            # A rank whose launcher is killed would go on training beside the resumed run.
+            end_with_parent()
+            # Lightning's handler would wait for the other ranks, which received no signal.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)
@@ -211,7 +250,7 @@ class EpochEnd(lightning.Callback):
 
     def _close_epoch(self, module: TrainingModule, means: dict[str, float]) -> dict[str, float]:
         state, config, epoch = self.state, self.experiment.config, module.epoch
-        with on_cpu(module.net), evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
+        with evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
             metrics = self.experiment.evaluate(module.net, epoch)
             state.weights = module.net.state_dict()
         row = {"epoch": epoch, **means}
@@ -224,7 +263,7 @@ class EpochEnd(lightning.Callback):
         best = state.history[state.selected_epoch] if state.selected_epoch >= 0 else None
         if improves(self.experiment, row, best):
             state.selected_epoch = epoch
-            state.best_weights = copied(state.weights)
+            state.best_weights = {name: tensor.detach().clone() for name, tensor in state.weights.items()}
         state.epochs_done = epoch + 1
         state.done = state.epochs_done >= config.epochs or self.experiment.should_stop(state.history)
         elapsed = time.monotonic() - self.started
@@ -252,50 +291,16 @@ def improves(experiment: Experiment, row: dict[str, float], best: dict[str, floa
 
 @contextlib.contextmanager
 def evaluation(net: nn.Module, seed: int) -> Iterator[None]:
-    """Enter eval mode without gradients and with a separate random state, so that training is not affected."""
+    """Enter eval mode on the CPU, without gradients and with a separate random state: training is not affected."""
     training = net.training
-    net.eval()
+    device = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
+    net.cpu().eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             seed_torch(seed)
             yield
     finally:
-        net.train(training)
-
-
-@contextlib.contextmanager
-def on_cpu(net: nn.Module) -> Iterator[None]:
-    """Move the network to the CPU, where evaluation makes its batches, and back afterwards."""
-    device = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
-    net.cpu()
-    try:
-        yield
-    finally:
-        net.to(device)
-
-
-def derive_seed(*parts: int | str) -> int:
-    """Return a seed that depends on all parts and on nothing else, on every machine.
-
-    >>> derive_seed(0, "build") == derive_seed(0, "build") != derive_seed(1, "build")
-    True
-    """
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:7], "big")
-
-
-def seed_torch(seed: int) -> None:
-    """Seed the generators that stochastic layers draw from.
-
-    ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is missing.
-    """
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
-
-
-def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the state dict as tensors that training will not change."""
-    return {name: tensor.detach().clone() for name, tensor in weights.items()}
+        net.to(device).train(training)
 
 
 @contextlib.contextmanager

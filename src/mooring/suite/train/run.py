@@ -21,7 +21,8 @@ from mooring.suite.records import DEFAULT_HARDWARE, Identity, RecordError, RunRe
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
-from mooring.suite.train.experiment import Experiment, effective_options, get_experiment, is_memory
+from mooring.suite.train.experiment import Experiment, derive_seed, get_experiment, is_memory, seed_torch
+from mooring.suite.train.memory import effective_options, idle_options
 from mooring.suite.train.view import Monitor
 
 LOCK = "lock"
@@ -176,7 +177,7 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
-    from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
+    from mooring.suite.train.fit import evaluation, fit
 
     request, experiment = run.request, run.experiment
     identity = run.identity
@@ -193,11 +194,11 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
             groups = experiment.parameter_groups(net)
             if fault := optimizer_fault(state.optimizer, [each for group in groups for each in group["params"]]):
                 raise _misfit(run, fault)
-        elif request.overrides:
-            from mooring.suite.train.effect import idle_note
-
-            if note := idle_note(experiment, request.preset, request.overrides):
-                monitor.note(note)
+        elif idle := idle_options(experiment, type(experiment).presets[request.preset], request.overrides):
+            monitor.note(
+                f"set without effect: {', '.join(idle)}. {experiment.model!r} has no such option or sets it itself; "
+                "the record has it under 'config' all the same, and the options as built under 'options'."
+            )
         fit(experiment, net, state, store, monitor, request.devices, request.accelerator, request.logger)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
