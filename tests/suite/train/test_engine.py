@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ import torch
 
 from mooring.suite.files import hold
 from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
-from mooring.suite.train.engine_local import LocalEngine, LocalJob, worker_environment
+from mooring.suite.train.engines import WORKER, LocalEngine, LocalJob, worker_environment
 from mooring.suite.train.run import LOCK
-from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
+from mooring.suite.train.view import PROGRESS_FILE, View, read_progress
 
 Maker = Callable[..., RunRequest]
 
@@ -53,7 +53,7 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.most = 0
 
-    def require(self, runs: Sequence[Run]) -> None:
+    def require(self, run: Run) -> None:
         pass
 
     def start(self, run: Run) -> FakeJob:
@@ -72,7 +72,7 @@ def other_process(request: RunRequest) -> AbstractContextManager[bool]:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
-    monkeypatch.setattr(engine, "_engine", lambda name, runs: made)
+    monkeypatch.setattr(engine, "make_engine", lambda name: made)
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
     return made
 
@@ -149,14 +149,14 @@ def test_what_another_process_finishes_or_leaves_meanwhile_is_not_skipped(
     left.__enter__()
     ticks: list[int] = []
 
-    def tick(self: PlainView) -> None:
+    def tick(self: View) -> None:
         ticks.append(1)
         if len(ticks) == 5:
             finished.__exit__(None, None, None)
             run_one(requests[0])
             left.__exit__(None, None, None)
 
-    monkeypatch.setattr(PlainView, "tick", tick)
+    monkeypatch.setattr(View, "tick", tick)
     assert [record.seed for record in run_many(requests)] == [0, 1, 2]
     assert [job.request.seed for job in fake.jobs] == [2, 1]
 
@@ -284,12 +284,12 @@ def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
     monkeypatch.setattr(LocalEngine, "start", lambda self, run: jobs.append(LocalJob(run)) or jobs[-1])
     sent = []
 
-    def end(self: PlainView) -> None:
+    def end(self: View) -> None:
         if not sent and resolve(short).record_path.exists() and progressed(long):
             sent.append(jobs[0].process.pid if whom == "worker" else ranks_of(jobs[0].process.pid)[-1])
             os.kill(sent[0], number)
 
-    monkeypatch.setattr(PlainView, "tick", end)
+    monkeypatch.setattr(View, "tick", end)
     with pytest.raises(RunsFailed) as caught:
         run_many([long, short], workers=3)
     assert [record.seed for record in caught.value.records] == [1]
@@ -302,7 +302,7 @@ def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
 
 def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
     request = toy(epochs=10_000, sleep=0.01)
-    command = [sys.executable, "-m", "mooring.suite.train.engine_local", request.to_json()]
+    command = [*WORKER, request.to_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=worker_environment()) as worker:
         while read_progress(resolve(request).folder / PROGRESS_FILE) is None:
             assert worker.poll() is None

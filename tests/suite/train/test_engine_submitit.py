@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.suite.train import ConfigError, RunRequest, RunsFailed, resolve, run_many, run_one
-from mooring.suite.train.engine_submitit import VARIABLE, SubmititEngine
+from mooring.suite.train.engines import VARIABLE, SubmititEngine, SubmititTask
 
 REASON = "jobs of SLURM need submitit: pip install 'mooring[slurm]'"
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -43,9 +43,7 @@ def test_an_interrupted_sweep_ends_its_jobs(toy: Callable[..., RunRequest]) -> N
 
 def test_a_preempted_job_is_queued_again_as_it_was(toy: Callable[..., RunRequest]) -> None:
     pytest.importorskip("submitit", reason=REASON)
-    from mooring.suite.train.engine_submitit import Task
-
-    task = Task(toy().to_json(), ".", [])
+    task = SubmititTask(toy().to_json(), ".", [])
     assert task.checkpoint().function is task
 
 
@@ -60,7 +58,7 @@ def test_options_of_a_job_come_from_the_environment(
     for wrong in ("timeout_minutes=7", "timeout_min"):
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(ConfigError, match=VARIABLE):
-            engine.require([run])
+            engine.require(run)
 
 
 def test_without_submitit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

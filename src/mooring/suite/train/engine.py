@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import torch
@@ -28,7 +28,7 @@ class RunsFailed(RuntimeError):
         failures: the failed requests with the reasons.
     """
 
-    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]], elsewhere: int = 0) -> None:
+    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]], elsewhere: int) -> None:
         names = "; ".join(str(request) for request, _ in failures)
         total = len(records) + len(failures) + elsewhere
         others = "The others are finished" + (f", but for {elsewhere} run by another process" if elsewhere else "")
@@ -53,7 +53,7 @@ class Engine(Protocol):
     #: How many processes it can run at once.
     capacity: int
 
-    def require(self, runs: Sequence[Run]) -> None:
+    def require(self, run: Run) -> None:
         """Raise ValueError if a run asks for more than there is."""
 
     def start(self, run: Run) -> Job:
@@ -84,20 +84,27 @@ def run_many(
         meant = suggest(engine, ENGINES, f"the engines are {', '.join(ENGINES)}.")
         raise ValueError(f"run_many: unknown engine {engine!r}; {meant}")
     runs = [resolve(request) for request in requests]
-    _require_distinct(runs)
+    for path, count in Counter(run.record_path for run in runs).items():
+        if count > 1:
+            raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
     done = {index: record for index, run in enumerate(runs) if (record := run.finished()) is not None}
     waiting = [index for index in range(len(runs)) if index not in done]
     for kind in dict.fromkeys(type(runs[index].experiment) for index in waiting):
         kind.check_requirements()
     for index in waiting:
         runs[index].experiment.check_inputs()
-    _require_networks([runs[index] for index in waiting])
+    networks = {(run.record_path.parent, run.request.model): run for run in (runs[index] for index in waiting)}
+    for run in networks.values():
+        _check_network(run)
     with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
-        for index in done:
-            view.finished(index, done[index], again=True)
+        for index, record in done.items():
+            view.finished(index, record, again=True)
         sweep = Sweep(runs, done, view)
         if waiting:
-            sweep.run(waiting, _engine(engine, [runs[index] for index in waiting]), workers)
+            chosen = make_engine(engine)
+            for index in waiting:
+                chosen.require(runs[index])
+            sweep.run(waiting, chosen, workers or chosen.capacity)
     records = [done[index] for index in sorted(done)]
     if sweep.failed:
         failures = [(requests[index], sweep.failed[index]) for index in sorted(sweep.failed)]
@@ -121,9 +128,8 @@ class Sweep:
         self.failed: dict[int, str] = {}
         self.elsewhere: list[int] = []
 
-    def run(self, waiting: list[int], engine: Engine, workers: int | None) -> None:
+    def run(self, waiting: list[int], engine: Engine, capacity: int) -> None:
         """Run what is waiting, in order; kill what is running when interrupted."""
-        capacity = workers or engine.capacity
         running: dict[int, Job] = {}
         # Workers of a command that was just killed hold their locks until they notice.
         patient_until = time.monotonic() + LOCK_SECONDS
@@ -179,45 +185,23 @@ class Sweep:
         self.view.failed(index, reason)
 
 
-def _require_distinct(runs: Sequence[Run]) -> None:
-    for path, count in Counter(run.record_path for run in runs).items():
-        if count > 1:
-            raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
-
-
-def _require_networks(runs: Sequence[Run]) -> None:
-    """Build the network of every model and config once, before the first run starts; ConfigError on invalid options."""
-    for run in {(run.experiment.name, run.request.model, repr(run.experiment.config)): run for run in runs}.values():
-        _require_network(run)
-
-
-def _require_network(run: Run) -> None:
+def _check_network(run: Run) -> None:
+    """Raise ConfigError if the network cannot be built with the options of the run."""
     try:
         with torch.random.fork_rng(devices=[]):
             run.experiment.build()
     except ValueError as error:
         raise ConfigError(f"{run.request.task} {run.request.preset} {run.request.model}: {error}") from error
-    # Other errors surface in the run's log.
-    except Exception:
+    except Exception:  # the run fails with it, and its log has the traceback
         return
 
 
-def _engine(name: str, runs: Sequence[Run]) -> Engine:
-    engine: Engine
-    if name == "local":
-        from mooring.suite.train.engine_local import LocalEngine
+def make_engine(name: str) -> Engine:
+    """Return an engine by its name."""
+    from mooring.suite.train.engines import LocalEngine, RayEngine, SubmititEngine
 
-        engine = LocalEngine()
-    elif name == "ray":
-        from mooring.suite.train.engine_ray import RayEngine
-
-        engine = RayEngine()
-    else:
-        from mooring.suite.train.engine_submitit import SubmititEngine
-
-        engine = SubmititEngine()
-    engine.require(runs)
-    return engine
+    makers: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "ray": RayEngine, "submitit": SubmititEngine}
+    return makers[name]()
 
 
 def cores() -> int:

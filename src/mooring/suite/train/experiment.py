@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from mooring import suite, zoo
 from mooring.named import import_object, suggest
 from mooring.nn import MemoryOptions
-from mooring.suite.train.config import OutOfRange, flat, override
+from mooring.suite.train.config import OutOfRange, flat, override, to_json
 
 Config = TypeVar("Config", bound="TrainConfig")
 # Ranges of config fields, as text and as a test.
@@ -269,6 +269,18 @@ def list_experiments() -> dict[str, type[Experiment]]:
     for module in dict.fromkeys(_task_modules().values()):
         importlib.import_module(module)
     return dict(EXPERIMENTS)
+
+
+def preset_configs() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the config of every task and preset as records store it."""
+    # Zero steps stand for one pass over the data; the record has the number of steps.
+    return {
+        (task, preset): {
+            name: value for name, value in to_json(config).items() if (name, value) != ("steps_per_epoch", 0)
+        }
+        for task, cls in list_experiments().items()
+        for preset, config in cls.presets.items()
+    }
 
 
 def _task_modules(sought: str = "") -> dict[str, str]:

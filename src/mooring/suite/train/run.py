@@ -60,7 +60,7 @@ class RunRequest:
 
     def to_json(self) -> str:
         """Return the request as one line of text, for another process."""
-        return json.dumps({**dataclasses.asdict(self), "overrides": dict(self.overrides), "out": str(self.out)})
+        return json.dumps({**dataclasses.asdict(self), "out": str(self.out)})
 
     @classmethod
     def from_json(cls, text: str) -> RunRequest:
@@ -80,7 +80,7 @@ class Run:
     request: RunRequest
     experiment: Experiment
     record_path: Path
-    changed: Mapping[str, Any] = field(default_factory=dict)
+    changed: Mapping[str, Any]
 
     @property
     def folder(self) -> Path:
@@ -139,13 +139,24 @@ def resolve(request: RunRequest) -> Run:
     config = override(preset, request.overrides, where)
     if request.devices < 1:
         raise ConfigError(f"{where}: devices={request.devices}, expected 1 or more.")
-    request = replace(request, accelerator=_accelerator(request.accelerator, where))
+    accelerators = _accelerators()
+    if request.accelerator not in ("auto", *accelerators):
+        names = ", ".join(accelerators)
+        raise ConfigError(f"{where}: unknown accelerator {request.accelerator!r}; expected {names} or auto.")
+    if request.accelerator == "auto":
+        best = next(name for name in ("cuda", "mps", "cpu") if accelerators[name])
+        request = replace(request, accelerator=best)
     # Each variant has a folder, named after the preset and what was changed in it, e.g. full,num_identifiers=50.
     values, usual = flat(config), flat(preset)
     changed = {name: usual[name] for name in sorted(request.overrides) if values[name] != usual[name]}
     variant = ",".join([request.preset, *(f"{name}={_plain(values[name])}" for name in changed)])
     path = record_path(request.out, cls.name, variant, request.model, request.seed)
     return Run(request, cls(config, request.model, request.seed), path, changed)
+
+
+def _accelerators() -> dict[str, bool]:
+    """Return the accelerators by name, and whether torch finds them on this machine."""
+    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
 
 
 def _plain(value: Any) -> str:
@@ -171,8 +182,31 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """
     run, monitor = resolve(request), monitor or Monitor()
     run.require_accelerator()
-    with _only_one(run, monitor), _one_thread(), torch.random.fork_rng(devices=[]):
-        return run.finished() or _train(run, monitor)
+    threads = torch.get_num_threads()
+    with _locked(run, monitor), torch.random.fork_rng(devices=[]):
+        torch.set_num_threads(1)
+        try:
+            return run.finished() or _train(run, monitor)
+        finally:
+            torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def _locked(run: Run, monitor: Monitor) -> Iterator[None]:
+    """Hold the lock of a run; RecordError if another process is training it."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            has_locks = stack.enter_context(hold(run.folder / LOCK, LOCK_SECONDS))
+        except Timeout:
+            raise RecordError(
+                f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
+            ) from None
+        if not has_locks:
+            monitor.note(f"{run.folder}: its file system has no locks. Do not start this run a second time meanwhile.")
+        remove_leftovers(run.folder)
+        remove_leftovers(run.record_path.parent, run.record_path.name)
+        yield
 
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
@@ -191,8 +225,8 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     if not state.done:
         if state.weights:
             _load(net, state.weights, run)
-            groups = experiment.parameter_groups(net)
-            if fault := optimizer_fault(state.optimizer, [each for group in groups for each in group["params"]]):
+            parameters = [each for group in experiment.parameter_groups(net) for each in group["params"]]
+            if fault := optimizer_fault(state.optimizer, parameters):
                 raise _misfit(run, fault)
         elif idle := idle_options(experiment, type(experiment).presets[request.preset], request.overrides):
             monitor.note(
@@ -208,19 +242,15 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         final, diagnostics = experiment.finish(net)
     best = {name: value for name, value in state.history[state.selected_epoch].items() if name != "epoch"}
     counts = {name: parameter.numel() for name, parameter in net.named_parameters()}
-    named = {name: value for name, value in identity.facts().items() if name != "config"}
+    memory = sum(count for name, count in counts.items() if is_memory(name))
     record = RunRecord(
-        **named,
+        **{**identity.facts(), "config": to_json(experiment.config)},
         preset=request.preset,
-        config=to_json(experiment.config),
         metrics={"best": best, "final": final, "epochs": state.history},
         selected_epoch=state.selected_epoch,
         diagnostics=diagnostics,
         wall_seconds=round(state.wall_seconds, 3),
-        parameters={
-            "total": sum(counts.values()),
-            "memory": sum(count for name, count in counts.items() if is_memory(name)),
-        },
+        parameters={"total": sum(counts.values()), "memory": memory},
         versions=versions(),
         git_commit=state.git_commit,
         devices=request.devices,
@@ -248,19 +278,6 @@ def join_commits(trained_at: str, resumed_at: str) -> str:
     return COMMIT_SEPARATOR.join([commits[0], *(["others"] if len(commits) > 1 else []), resumed_at])
 
 
-def _accelerator(name: str, where: str) -> str:
-    """Return the name of the accelerator for the record."""
-    available = _accelerators()
-    if name != "auto" and name not in available:
-        raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(available)} or auto.")
-    return next(known for known in ("cuda", "mps", "cpu") if available[known]) if name == "auto" else name
-
-
-def _accelerators() -> dict[str, bool]:
-    """Return the accelerators by name, and whether torch finds them on this machine."""
-    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-
-
 def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
     try:
         net.load_state_dict(weights)
@@ -273,30 +290,3 @@ def _misfit(run: Run, reason: str) -> RecordError:
         f"{run.folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
         "delete the folder to start over."
     )
-
-
-@contextlib.contextmanager
-def _only_one(run: Run, monitor: Monitor) -> Iterator[None]:
-    run.folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        try:
-            held = stack.enter_context(hold(run.folder / LOCK, LOCK_SECONDS))
-        except Timeout:
-            raise RecordError(
-                f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
-            ) from None
-        if not held:
-            monitor.note(f"{run.folder}: its file system has no locks. Do not start this run a second time meanwhile.")
-        remove_leftovers(run.folder)
-        remove_leftovers(run.record_path.parent, run.record_path.name)
-        yield
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -29,7 +29,7 @@ PLAIN_SECONDS = 15.0
 SHOWN_METRICS = 4
 # Narrower terminals have a short bar and one metric per line.
 BAR, SHORT_BAR, WIDE = 20, 8, 140
-# What a run does before its first epoch is under way.
+# Shown before the first epoch is under way.
 STARTING = "starting: imports, data, checkpoint"
 
 
@@ -84,8 +84,7 @@ class ProgressFile(Monitor):
 
     def _write(self) -> None:
         self.written = time.monotonic()
-        latest = dataclasses.replace(self.latest, notes=self.notes)
-        write_atomic(self.path, json.dumps(dataclasses.asdict(latest)))
+        write_atomic(self.path, json.dumps({**dataclasses.asdict(self.latest), "notes": self.notes}))
 
 
 def read_progress(path: Path) -> Progress | None:
@@ -98,15 +97,16 @@ def read_progress(path: Path) -> Progress | None:
 
 
 class View:
-    """The latest state of each run, and lines for important messages."""
+    """The state of each run in plain lines: one when a run ends and, every 15 seconds, one for each run under way."""
 
     def __init__(self, names: Sequence[str], experiments: Sequence[Experiment], console: Console) -> None:
-        self.names = list(names)
-        self.experiments = list(experiments)
+        self.names = names
+        self.experiments = experiments
         self.console = console
         self.latest: list[Progress | None] = [None] * len(names)
         self.status = ["waiting"] * len(names)
         self.noted: set[tuple[int, str]] = set()
+        self.printed = time.monotonic()
 
     def __enter__(self) -> View:
         return self
@@ -123,7 +123,7 @@ class View:
         for note in progress.notes:
             if (index, note) not in self.noted:
                 self.noted.add((index, note))
-                self.say(f"{self.names[index]}: {note}")
+                self.say(index, note)
         self.latest[index] = progress
 
     def finished(self, index: int, record: RunRecord, again: bool = False) -> None:
@@ -133,24 +133,31 @@ class View:
         epochs = len(record.metrics["epochs"])
         self.latest[index] = Progress(epochs, epochs, row, 0.0)
         how = "was finished before" if again else f"finished in {_time(record.wall_seconds)}"
-        self.say(f"{self.names[index]}: {how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
+        self.say(index, f"{how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
 
     def failed(self, index: int, reason: str) -> None:
         """Mark a run as failed: it ended without a record."""
         self.status[index] = "failed"
-        self.say(f"{self.names[index]}: failed: {reason}")
+        self.say(index, f"failed: {reason}")
 
     def elsewhere(self, index: int) -> None:
         """Mark a run as trained by another process."""
         self.status[index] = "elsewhere"
-        self.say(f"{self.names[index]}: run by another process, skipped")
+        self.say(index, "run by another process, skipped")
 
     def tick(self) -> None:
         """Refresh the view; called a few times a second."""
+        if time.monotonic() - self.printed < PLAIN_SECONDS:
+            return
+        self.printed = time.monotonic()
+        for index, progress in enumerate(self.latest):
+            if self.status[index] == "running" and progress is not None:
+                left = STARTING if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
+                self.say(index, f"epoch {progress.epochs_done}/{progress.epochs}  {self.metrics(index)}  {left}")
 
-    def say(self, text: str) -> None:
-        """Print a line without markup or cuts, because it may hold paths and tracebacks."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def say(self, index: int, text: str) -> None:
+        """Print a line on a run without markup or cuts, because it may hold paths and tracebacks."""
+        self.console.print(f"{self.names[index]}: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def metrics(self, index: int) -> str:
         """Return the metric of selection and the first of the others, without losses."""
@@ -158,29 +165,10 @@ class View:
         if progress is None:
             return ""
         first = self.experiments[index].select[0]
-        others = [
-            name for name in progress.metrics if "/" not in name and name not in (first, "epoch", "learning_rate")
-        ]
-        chosen = [name for name in [first, *others][:SHOWN_METRICS] if name in progress.metrics]
-        return "  ".join(f"{name} {progress.metrics[name]:.4g}" for name in chosen)
-
-
-class PlainView(View):
-    """A view with one line when a run ends and, every 15 seconds, one for each run under way."""
-
-    def __enter__(self) -> PlainView:
-        self.printed = time.monotonic()
-        return self
-
-    def tick(self) -> None:
-        if time.monotonic() - self.printed < PLAIN_SECONDS:
-            return
-        self.printed = time.monotonic()
-        for index, progress in enumerate(self.latest):
-            if self.status[index] == "running" and progress is not None:
-                left = f"{_time(progress.seconds_left)} left" if progress.seconds_left is not None else STARTING
-                epochs = f"epoch {progress.epochs_done}/{progress.epochs}"
-                self.say(f"{self.names[index]}: {epochs}  {self.metrics(index)}  {left}")
+        hidden = (first, "epoch", "learning_rate")
+        others = [name for name in progress.metrics if "/" not in name and name not in hidden]
+        shown = [name for name in [first, *others][:SHOWN_METRICS] if name in progress.metrics]
+        return "  ".join(f"{name} {progress.metrics[name]:.4g}" for name in shown)
 
 
 class LiveView(View):
@@ -194,6 +182,9 @@ class LiveView(View):
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
+    def tick(self) -> None:
+        """Do nothing: the table is redrawn by itself."""
+
     def table(self) -> Table:
         """Return the table of the moment."""
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -205,15 +196,14 @@ class LiveView(View):
             if self.status[index] != "running":
                 continue
             if progress is None or not progress.epochs:
-                table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"), "")
+                table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"))
                 continue
-            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR if wide else SHORT_BAR)
             table.add_row(
                 self.names[index],
-                done,
+                ProgressBar(progress.epochs, progress.epochs_done, width=BAR if wide else SHORT_BAR),
                 f"{progress.epochs_done}/{progress.epochs}",
                 self.metrics(index) if wide else self.metrics(index).replace("  ", "\n"),
-                _time(progress.seconds_left),
+                "" if progress.seconds_left is None else _time(progress.seconds_left),
             )
         if "waiting" in self.status:
             table.add_row(f"{self.status.count('waiting')} waiting")
@@ -223,11 +213,9 @@ class LiveView(View):
 def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> View:
     """Return the live view on a terminal and the plain one elsewhere, e.g. in a log file or CI."""
     console = console or Console(stderr=True)
-    return (LiveView if console.is_terminal else PlainView)(names, experiments, console)
+    return (LiveView if console.is_terminal else View)(names, experiments, console)
 
 
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
+def _time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
