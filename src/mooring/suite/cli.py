@@ -218,7 +218,8 @@ def report(
     with working(f"report: reading {', '.join(map(str, sources)) or 'records'} ...") as progress:
         from mooring.suite.chapters import REPORT
 
-        pages, left_out = [], []
+        pages: list[Any] = []
+        left_out: list[str] = []
         # Without weights no model is imported.
         if inside and any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
             from mooring.suite.look import insides

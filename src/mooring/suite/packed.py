@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ Graph = TypeVar("Graph")
 class Packed(Generic[Graph]):
     """Graphs ``0..len-1`` of one split: each field of a graph is one array, and an attribute of the same name.
 
-    The two arrays named in ``starts`` [graphs + 1] hold where the nodes and edges of each graph begin.
+    The two arrays named in ``starts`` [graphs + 1] are the first node and the first edge of each graph.
 
     Args:
         arrays: the arrays by name.
@@ -41,11 +41,10 @@ class Packed(Generic[Graph]):
         self.arrays = dict(arrays)
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        arrays = vars(self).get("arrays", {})
-        if name not in arrays:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        array: NDArray[Any] = arrays[name]
-        return array
+        try:
+            return vars(self)["arrays"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}") from None
 
     @classmethod
     def pack(cls, graphs: Sequence[Graph]) -> Self:
@@ -69,16 +68,15 @@ class Packed(Generic[Graph]):
             raise IndexError(f"{type(self).__name__}: graph {index} of {len(self)}.")
         nodes, edges = (slice(*self.arrays[start][index : index + 2]) for start in self.starts)
         values = {}
-        for field in fields(self.graph_type):
-            array = self.arrays[field.name]
-            if field.name in self.per_node:
-                values[field.name] = array[nodes]
-            elif field.name in self.per_edge:
-                values[field.name] = array[..., edges]
+        for name in (field.name for field in fields(self.graph_type)):
+            array = self.arrays[name]
+            if name in self.per_node:
+                values[name] = array[nodes]
+            elif name in self.per_edge:
+                values[name] = array[..., edges]
             else:
-                values[field.name] = array[index] if array.ndim > 1 else array[index].item()
-        graph: Graph = self.graph_type(**values)
-        return graph
+                values[name] = array[index] if array.ndim > 1 else array[index].item()
+        return cast(Graph, self.graph_type(**values))
 
     def sha256(self) -> str:
         """Return the hash of the arrays."""
@@ -88,10 +86,7 @@ class Packed(Generic[Graph]):
         return digest(parts)
 
     def save(self, path: Path, identity: Identity) -> None:
-        """Write to ``path``, with the identity and the hash of the arrays.
-
-        A kill at any moment leaves the old file or the new one, never a part of one.
-        """
+        """Write the identity, the hash of the arrays and the arrays to ``path``, atomically."""
         content = io.BytesIO()
         facts = json.dumps({**identity.facts(), "data": self.sha256()})
         np.savez(content, identity=np.array(facts), **self.arrays)  # type: ignore[arg-type] # not called allow_pickle
@@ -99,7 +94,7 @@ class Packed(Generic[Graph]):
 
     @classmethod
     def load(cls, path: Path, identity: Identity) -> Self:
-        """Read :meth:`save` back; RecordError if the identity is another one or the hash is that of other arrays."""
+        """Read :meth:`save` back; RecordError if identity or hash differ."""
         # Opened here, because numpy does not close a file that turns out to be broken.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names = (*(field.name for field in fields(cls.graph_type)), *cls.starts)

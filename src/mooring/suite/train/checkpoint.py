@@ -157,7 +157,7 @@ def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
         return "no checksum in its header"
     if _digest(tensors, metadata["mooring"]) != metadata["sha256"]:
         return "its content does not match its checksum"
-    groups: dict[str, Tensors] = defaultdict(dict)
+    groups: dict[str, Any] = defaultdict(dict)
     for key, tensor in tensors.items():
         group, _, name = key.partition("/")
         groups[group][name] = tensor

@@ -167,8 +167,11 @@ def leaves(cls: type) -> Mapping[str, Leaf]:
 
 def flat(config: Any) -> dict[str, Any]:
     """Return every field of a config and of its sections by name."""
-    fields = leaves(type(config)).items()
-    return {name: getattr(getattr(config, leaf.section) if leaf.section else config, name) for name, leaf in fields}
+    cls: type = type(config)
+    return {
+        name: getattr(getattr(config, leaf.section) if leaf.section else config, name)
+        for name, leaf in leaves(cls).items()
+    }
 
 
 def to_json(config: Any) -> dict[str, Any]:
