@@ -1,4 +1,4 @@
-"""Examination of a machine: is the library right here, and how fast is it? Behind ``mooring doctor``."""
+"""Examination of a machine: correctness and speed of the library on it. Behind ``mooring doctor``."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ Outcomes = Iterator[tuple[bool | None, str]]
 
 
 def check_kernels(setting: Setting) -> Outcomes:
-    """The Triton kernels, as on first use."""
+    """Check the Triton kernels, as on first use."""
     if setting.device == "cpu":
         yield None, "Triton kernels need a GPU"
         return
@@ -110,7 +110,7 @@ def check_kernels(setting: Setting) -> Outcomes:
 
 
 def check_oracle(setting: Setting) -> Outcomes:
-    """Write, read and Slot-FiLM in float32 against the oracle in float64, values and gradients."""
+    """Compare write, read and Slot-FiLM in float32 with the oracle in float64, values and gradients."""
     for about, shape in SHAPES.items():
         index = get_shape(shape).batch()
         nodes, graphs = index.numel(), int(index[-1]) + 1
@@ -126,21 +126,21 @@ def check_oracle(setting: Setting) -> Outcomes:
 
 
 def check_repeat(setting: Setting) -> Outcomes:
-    """The same step twice."""
+    """Take the same step twice."""
     run = _stepper(setting)
     same = all(map(torch.equal, run(), run()))
     yield same, f"two runs are {'equal in every bit' if same else 'different'}"
 
 
 def check_compile(setting: Setting) -> Outcomes:
-    """``torch.compile`` of the whole module, with dynamic shapes."""
+    """Compile the whole module with dynamic shapes."""
     compiler = "aot_eager" if setting.device == "cpu" else "inductor"
     error = _error(_stepper(setting, compiler)(), _stepper(setting)())
     yield error <= LIMIT, f"{compiler}, fullgraph and dynamic: error {error:.1e} to uncompiled"
 
 
 def check_capture(setting: Setting) -> Outcomes:
-    """A forward pass captured in a CUDA graph and replayed with other features."""
+    """Capture a forward pass in a CUDA graph and replay it with other features."""
     if setting.device == "cpu":
         yield None, "CUDA graphs need a GPU"
         return
@@ -161,7 +161,7 @@ def check_capture(setting: Setting) -> Outcomes:
 
 
 def check_halves(setting: Setting) -> Outcomes:
-    """Autocast, and a module in bfloat16, against float32."""
+    """Compare autocast, and a module in bfloat16, with float32."""
     right = _stepper(setting)()
     for name, dtype in (("autocast", torch.float32), ("bfloat16 module", torch.bfloat16)):
         with torch.autocast(setting.device, torch.bfloat16, enabled=name == "autocast"):
@@ -170,14 +170,14 @@ def check_halves(setting: Setting) -> Outcomes:
 
 
 def measure_memory(setting: Setting) -> Outcomes:
-    """Peak memory of a training step."""
+    """Measure the peak memory of a training step."""
     for shape in TIMED[setting.device]:
         extra = extra_memory([OURS], shape, setting)[OURS]
         yield None, f"{shape}: {extra:.1f} times input + output + input gradient"
 
 
 def measure_speed(setting: Setting) -> Outcomes:
-    """Time, least traffic over time, and peers; all in one run."""
+    """Time a step beside peers and a copy; all in one run."""
     for shape in TIMED[setting.device]:
         batch = get_shape(shape).batch()
         timings, notes = time_peers(batch, [OURS, *PEERS], setting, repeats=3)

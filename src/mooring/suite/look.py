@@ -106,16 +106,8 @@ def page_of(
     return look(module, shown, card=card, title=target, **options)
 
 
-def insides(
-    sources: Sequence[Path], most: int = MOST_INSIDES, *, trust: bool = False
-) -> tuple[list[Inside], list[str]]:
-    """Return pages for a report, of each model with weights beside its record at its first seed, and notes.
-
-    Args:
-        sources: folders or files of records.
-        most: largest number of pages.
-        trust: as in :func:`page_of`.
-    """
+def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Inside], list[str]]:
+    """Return pages for a report, of each model with weights beside its record at its first seed, and notes."""
     runs: dict[tuple[Path, str], Record] = {}
     for record in sorted(load(sources, skip=True).kind("run"), key=lambda record: record.seed):
         if any(record.path.with_suffix("").glob("epoch-*.safetensors")):
@@ -124,8 +116,8 @@ def insides(
     notes: list[str] = []
     for record in sorted(runs.values(), key=lambda record: rank(record.model), reverse=True):
         command = f"mooring look {shlex.quote(str(record.path))}{' --trust' if ':' in record.model else ''}"
-        if len(pages) == most:
-            notes.append(f"No more than {most} memories are shown; this is one of the others: `{command}`.")
+        if len(pages) == MOST_INSIDES:
+            notes.append(f"No more than {MOST_INSIDES} memories are shown; this is one of the others: `{command}`.")
             continue
         try:
             run = trained(record.path, trust=trust)
@@ -268,12 +260,12 @@ def _card(net: nn.Module) -> Card | None:
     """Return the audit card of a network's first memory; None if there is none, which :func:`look` reports."""
     from mooring import audit
 
-    for name, memory in memories(net):
-        if getattr(memory, "address_channels", None) is not None:
-            raise ValueError(
-                f"look: --audit calls a module as module(x, batch), and {name} of this run needs addresses. Leave it "
-                "out."
-            )
-        width: Any = memory.channels
-        return audit.audit(memory, channels=width, name=name)
-    return None
+    name, memory = next(iter(memories(net)), ("", None))
+    if memory is None:
+        return None
+    if getattr(memory, "address_channels", None) is not None:
+        raise ValueError(
+            f"look: --audit calls a module as module(x, batch), and {name} of this run needs addresses. Leave it out."
+        )
+    width: Any = memory.channels
+    return audit.audit(memory, channels=width, name=name)

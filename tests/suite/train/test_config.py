@@ -11,6 +11,7 @@ from mooring.suite.train.config import (
     flat,
     override,
     parse_overrides,
+    parse_seeds,
     strict,
     to_json,
 )
@@ -152,6 +153,32 @@ def test_overrides_need_a_name_and_a_value(pair: str) -> None:
 def test_an_override_given_twice_is_an_error() -> None:
     with pytest.raises(ConfigError, match="'epochs' is given twice"):
         parse_overrides(["epochs=3", "epochs=5"])
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("0", [0]), ("0,3", [0, 3]), ("2-4", [2, 3, 4]), ("0-1, 7", [0, 1, 7]), ("5-5", [5])]
+)
+def test_seeds_are_read(text: str, seeds: list[int]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("5-2", r"5-2 counts down and is empty\. Write 2-5"),
+        ("0,9-8", "9-8 counts down"),
+        ("", "expected numbers as in"),
+        ("-1", "expected numbers as in"),
+        ("1.5", "expected numbers as in"),
+        ("0-", "expected numbers as in"),
+        ("0:4", "expected numbers as in"),
+        ("99999999999", "expected seeds up to"),
+        ("0-999999999", "10,000 of them at most"),
+    ],
+)
+def test_seeds_that_would_run_nothing_or_everything_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_seeds(text)
 
 
 def test_defaults_are_those_that_json_stores() -> None:

@@ -1,4 +1,4 @@
-"""Where runs are trained: processes on this machine, tasks of a Ray cluster, or jobs of SLURM."""
+"""Engines: processes on this machine, tasks of a Ray cluster, or jobs of SLURM."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def fit(
     With several devices each is a process with its own batches (see :class:`Steps`) and gradients are averaged. Only
     the training steps use a GPU; the network is evaluated on the CPU, where the batches are made.
     """
-    module = TrainingModule(experiment, net, state.epochs_done, state.optimizer)
+    module = TrainingModule(experiment, net, state, store, monitor)
     writer: Any = False
-    callbacks: list[lightning.Callback] = [EpochEnd(experiment, state, store, monitor)]
+    callbacks: list[lightning.Callback] = []
     if logger is not None:
         from mooring.suite.memory_logger import follow
 
@@ -116,32 +116,36 @@ class OneMachine(LightningEnvironment):
 
 
 class TrainingModule(lightning.LightningModule):
-    """Trains one experiment from `first_epoch` onwards.
+    """Trains one experiment from a checkpoint onwards; evaluates, selects, saves and reports after each epoch.
 
-    Nothing here outlives an epoch except weights and optimizer state: the learning rate is set anew at each step and
-    the global random state at each epoch, so a run that resumes at an epoch repeats the uninterrupted one exactly.
+    Nothing here outlives an epoch except the checkpoint's content: the learning rate is set anew at each step and the
+    global random state at each epoch, so a run that resumes at an epoch repeats the uninterrupted one exactly.
 
     Args:
         experiment: what to train.
         net: its network.
-        first_epoch: where to resume; Lightning itself always counts from 0.
-        optimizer_state: tensors of :func:`optimizer_tensors` to resume with.
+        checkpoint: where to resume; it is updated after each epoch.
+        store: receives the checkpoints.
+        monitor: receives the progress.
     """
 
     def __init__(
-        self, experiment: Experiment, net: nn.Module, first_epoch: int, optimizer_state: dict[str, Tensor]
+        self, experiment: Experiment, net: nn.Module, checkpoint: Checkpoint, store: CheckpointStore, monitor: Monitor
     ) -> None:
         super().__init__()
         self.experiment = experiment
         self.net = net
-        self.first_epoch = first_epoch
-        self.optimizer_state = optimizer_state
+        self.checkpoint = checkpoint
+        self.store = store
+        self.monitor = monitor
+        self.first_epoch, self.seconds_before = checkpoint.epochs_done, checkpoint.wall_seconds
+        self.started = self.saved = 0.0
         self.base_rates: list[float] = []
         self.sums: dict[str, float] = {}
 
     @property
     def epoch(self) -> int:
-        """The epoch of the run, counted from 0 over all resumes."""
+        """The epoch of the run, counted from 0 over all resumes; Lightning itself always counts from 0."""
         return self.first_epoch + self.current_epoch
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -149,9 +153,17 @@ class TrainingModule(lightning.LightningModule):
         groups = self.experiment.parameter_groups(self.net)
         optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
         self.base_rates = [group["lr"] for group in optimizer.param_groups]
-        if self.optimizer_state:
-            restore_optimizer(optimizer, self.optimizer_state)
+        if self.checkpoint.optimizer:
+            restore_optimizer(optimizer, self.checkpoint.optimizer)
         return optimizer
+
+    def on_train_start(self) -> None:
+        self.started = self.saved = time.monotonic()
+        if self.trainer.world_size > 1:
+            # A rank whose launcher is killed would go on training beside the resumed run.
+            end_with_parent()
+            # Lightning's handler would wait for the other ranks, which received no signal.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def on_train_epoch_start(self) -> None:
         seed_torch(derive_seed(self.experiment.seed, "epoch", self.epoch, self.global_rank))
@@ -184,14 +196,6 @@ class TrainingModule(lightning.LightningModule):
         # a step's bookkeeping.
         return batch if device.type == "cpu" else super().transfer_batch_to_device(batch, device, dataloader_idx)
 
-    def epoch_means(self) -> dict[str, float]:
-        """Return the mean loss and parts over the epoch's steps (and ranks), and the last learning rate."""
-        steps = self.experiment.config.steps_per_epoch
-        sums = torch.tensor(list(self.sums.values()), dtype=torch.float64) / steps
-        means = self.trainer.strategy.reduce(sums, reduce_op="mean").tolist()
-        rate = self.optimizers(use_pl_optimizer=False).param_groups[0]["lr"]
-        return {**{f"train/{name}": mean for name, mean in zip(self.sums, means, strict=True)}, "learning_rate": rate}
-
     def _check_finite(self, quantity: str, value: float, step: int) -> None:
         if math.isfinite(value):
             return
@@ -203,57 +207,26 @@ class TrainingModule(lightning.LightningModule):
             "--out."
         )
 
-
-class Steps:
-    """The batches of one epoch, made on demand; rank r of k takes the batches of steps s * k + r."""
-
-    def __init__(self, module: TrainingModule) -> None:
-        self.module = module
-
-    def __len__(self) -> int:
-        return self.module.experiment.config.steps_per_epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        ranks, rank = self.module.trainer.world_size, self.module.global_rank
-        for step in range(len(self)):
-            yield self.module.experiment.train_batch(self.module.epoch, step * ranks + rank)
-
-
-class EpochEnd(lightning.Callback):
-    """A callback that evaluates, selects, saves, reports and perhaps stops after each epoch."""
-
-    def __init__(self, experiment: Experiment, state: Checkpoint, store: CheckpointStore, monitor: Monitor) -> None:
-        self.experiment = experiment
-        self.state = state
-        self.store = store
-        self.monitor = monitor
-        self.started = self.saved = 0.0
-        self.seconds_before, self.epochs_before = state.wall_seconds, state.epochs_done
-
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        self.started = self.saved = time.monotonic()
-        if trainer.world_size > 1:
-            # A rank whose launcher is killed would go on training beside the resumed run.
-            end_with_parent()
-            # Lightning's handler would wait for the other ranks, which received no signal.
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        assert isinstance(pl_module, TrainingModule)
-        means = pl_module.epoch_means()
+    def on_train_epoch_end(self) -> None:
+        trainer, steps = self.trainer, self.experiment.config.steps_per_epoch
+        # Over the steps, and then over the ranks.
+        sums = torch.tensor(list(self.sums.values()), dtype=torch.float64) / steps
+        means = trainer.strategy.reduce(sums, reduce_op="mean").tolist()
         if trainer.is_global_zero:
-            row = self._close_epoch(pl_module, means)
+            row = self._close_epoch({f"train/{name}": mean for name, mean in zip(self.sums, means, strict=True)})
             for logger in trainer.loggers:
-                logger.log_metrics(row, step=self.state.epochs_done * self.experiment.config.steps_per_epoch - 1)
-        done = trainer.strategy.reduce_boolean_decision(self.state.done, all=False)
+                logger.log_metrics(row, step=self.checkpoint.epochs_done * steps - 1)
+        done = trainer.strategy.reduce_boolean_decision(self.checkpoint.done, all=False)
         trainer.should_stop = trainer.should_stop or done
 
-    def _close_epoch(self, module: TrainingModule, means: dict[str, float]) -> dict[str, float]:
-        state, config, epoch = self.state, self.experiment.config, module.epoch
-        with evaluation(module.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
-            metrics = self.experiment.evaluate(module.net, epoch)
-            state.weights = module.net.state_dict()
-        row = {"epoch": epoch, **means}
+    def _close_epoch(self, means: dict[str, float]) -> dict[str, float]:
+        """Evaluate, select, save and report; return the epoch's row."""
+        state, config, epoch = self.checkpoint, self.experiment.config, self.epoch
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        with evaluation(self.net, derive_seed(self.experiment.seed, "evaluate", epoch)):
+            metrics = self.experiment.evaluate(self.net, epoch)
+            state.weights = self.net.state_dict()
+        row = {"epoch": epoch, **means, "learning_rate": optimizer.param_groups[0]["lr"]}
         if taken := sorted(row.keys() & metrics.keys()):
             raise ValueError(
                 f"{self.experiment.name}: evaluate returns {taken[0]!r}, which the trainer sets. Rename it."
@@ -269,12 +242,27 @@ class EpochEnd(lightning.Callback):
         elapsed = time.monotonic() - self.started
         state.wall_seconds = self.seconds_before + elapsed
         if state.done or time.monotonic() - self.saved >= SECONDS_BETWEEN_CHECKPOINTS:
-            state.optimizer = optimizer_tensors(module.optimizers(use_pl_optimizer=False))
+            state.optimizer = optimizer_tensors(optimizer)
             self.store.save(state)
             self.saved = time.monotonic()
-        left = (config.epochs - state.epochs_done) * elapsed / (state.epochs_done - self.epochs_before)
+        left = (config.epochs - state.epochs_done) * elapsed / (state.epochs_done - self.first_epoch)
         self.monitor.epoch(Progress(state.epochs_done, config.epochs, row, 0.0 if state.done else left))
         return row
+
+
+class Steps:
+    """The batches of one epoch, made on demand; rank r of k takes the batches of steps s * k + r."""
+
+    def __init__(self, module: TrainingModule) -> None:
+        self.module = module
+
+    def __len__(self) -> int:
+        return self.module.experiment.config.steps_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        ranks, rank = self.module.trainer.world_size, self.module.global_rank
+        for step in range(len(self)):
+            yield self.module.experiment.train_batch(self.module.epoch, step * ranks + rank)
 
 
 def improves(experiment: Experiment, row: dict[str, float], best: dict[str, float] | None) -> bool:
