@@ -24,7 +24,7 @@ from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordErro
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
-from mooring.suite.train.checkpoint import read_checkpoint
+from mooring.suite.train.checkpoint import load_weights, read_checkpoint
 from mooring.suite.train.config import strict
 from mooring.suite.train.experiment import Experiment, get_experiment, registered_experiment
 
@@ -176,11 +176,7 @@ def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> 
         identity.require(facts, checkpoint, "Its weights are not those of this run: train it again.")
     with torch.random.fork_rng(devices=[]):
         net = experiment.build()
-    try:
-        net.load_state_dict(state.best_weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RecordError(f"{checkpoint}: its weights do not fit the network ({reason}).") from error
+    load_weights(net, state.best_weights, folder)
     return TrainedRun(net, experiment, f"{task}: {model}, seed {seed}, after epoch {state.selected_epoch + 1}")
 
 

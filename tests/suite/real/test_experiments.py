@@ -19,7 +19,7 @@ from mooring.suite.records import RecordError
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
 from mooring.suite.train.config import override
 from mooring.suite.train.fit import TrainingModule
-from mooring.suite.train.memory import TITLES
+from mooring.suite.train.memories import TITLES
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 

@@ -18,7 +18,7 @@ from mooring.suite.files import hold
 from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
 from mooring.suite.train.engines import WORKER, LocalEngine, LocalJob, worker_environment
 from mooring.suite.train.run import LOCK
-from mooring.suite.train.view import PROGRESS_FILE, View, read_progress
+from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
 
 Maker = Callable[..., RunRequest]
 
@@ -149,14 +149,14 @@ def test_what_another_process_finishes_or_leaves_meanwhile_is_not_skipped(
     left.__enter__()
     ticks: list[int] = []
 
-    def tick(self: View) -> None:
+    def tick(self: PlainView) -> None:
         ticks.append(1)
         if len(ticks) == 5:
             finished.__exit__(None, None, None)
             run_one(requests[0])
             left.__exit__(None, None, None)
 
-    monkeypatch.setattr(View, "tick", tick)
+    monkeypatch.setattr(PlainView, "tick", tick)
     assert [record.seed for record in run_many(requests)] == [0, 1, 2]
     assert [job.request.seed for job in fake.jobs] == [2, 1]
 
@@ -284,12 +284,12 @@ def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
     monkeypatch.setattr(LocalEngine, "start", lambda self, run: jobs.append(LocalJob(run)) or jobs[-1])
     sent = []
 
-    def end(self: View) -> None:
+    def end(self: PlainView) -> None:
         if not sent and resolve(short).record_path.exists() and progressed(long):
             sent.append(jobs[0].process.pid if whom == "worker" else ranks_of(jobs[0].process.pid)[-1])
             os.kill(sent[0], number)
 
-    monkeypatch.setattr(View, "tick", end)
+    monkeypatch.setattr(PlainView, "tick", end)
     with pytest.raises(RunsFailed) as caught:
         run_many([long, short], workers=3)
     assert [record.seed for record in caught.value.records] == [1]

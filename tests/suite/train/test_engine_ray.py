@@ -13,7 +13,7 @@ import pytest
 
 from mooring.suite.train import RunRequest, RunsFailed, resolve, run_many, run_one
 from mooring.suite.train.engines import RayEngine
-from mooring.suite.train.view import PROGRESS_FILE, View, read_progress
+from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +118,14 @@ def test_a_machine_dies_and_its_run_is_finished_on_the_other(
     requests = [toy(seed=seed, **settings) for seed in (0, 1)]
     lost: list[int] = []
 
-    def tick(self: View) -> None:
+    def tick(self: PlainView) -> None:
         reached = [read_progress(resolve(request).folder / PROGRESS_FILE) for request in requests]
         # Each machine has one CPU: two runs under way are one on each.
         if not lost and all(progress is not None and progress.epochs_done > 3 for progress in reached):
             lost.append(1)
             cluster.remove_node(cluster.second, allow_graceful=False)
 
-    monkeypatch.setattr(View, "tick", tick)
+    monkeypatch.setattr(PlainView, "tick", tick)
     records = run_many(requests, engine="ray")
     assert lost, "no machine was lost"
     for record, seed in zip(records, (0, 1), strict=True):

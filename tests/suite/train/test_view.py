@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mooring.suite.records import RunRecord
 from mooring.suite.train import Monitor, Progress, RunRequest, resolve, view
-from mooring.suite.train.view import LiveView, ProgressFile, View, make_view, read_progress
+from mooring.suite.train.view import LiveView, PlainView, ProgressFile, make_view, read_progress
 
 HALF = Progress(3, 6, {"epoch": 2, "train/loss": 9.0, "learning_rate": 0.1, "mse": 0.25}, 83.0)
 METRICS = {"best": {"mse": 0.125}, "final": {}, "epochs": [{}] * 6}
@@ -19,22 +19,22 @@ RECORD = RunRecord("toy", "linear", 0, "quick", {}, METRICS, 4, {}, 61.0)
 
 
 @pytest.fixture
-def make(toy: Callable[..., RunRequest]) -> Callable[[bool], View]:
-    def maker(terminal: bool) -> View:
+def make(toy: Callable[..., RunRequest]) -> Callable[[bool], PlainView]:
+    def maker(terminal: bool) -> PlainView:
         console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
         return make_view(["linear seed 0", "linear seed 1"], [resolve(toy()).experiment] * 2, console)
 
     return maker
 
 
-def said(made: View) -> str:
+def said(made: PlainView) -> str:
     assert isinstance(made.console.file, io.StringIO)
     return made.console.file.getvalue()
 
 
-def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_away_from_a_terminal(make: Callable[[bool], PlainView], monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(False)
-    assert type(made) is View
+    assert type(made) is PlainView
     with made:
         made.started(0)
         made.progress(0, HALF)
@@ -44,7 +44,7 @@ def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypa
         made.tick()
         assert said(made) == "linear seed 0: epoch 3/6  mse 0.25  1 min 23 s left\n"
         made.finished(0, RECORD)
-        made.failed(1, "exit code 1; [red]no markup[/red]")
+        made.ended(1, "failed: exit code 1; [red]no markup[/red]")
         made.tick()
     assert said(made).splitlines()[1:] == [
         "linear seed 0: finished in 1 min 01 s; epoch 5 selected: mse 0.125",
@@ -52,14 +52,14 @@ def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypa
     ]
 
 
-def test_a_note_is_printed_once(make: Callable[[bool], View]) -> None:
+def test_a_note_is_printed_once(make: Callable[[bool], PlainView]) -> None:
     with make(False) as made:
         for _ in range(2):
             made.progress(0, Progress(1, 6, notes=("a corrupt checkpoint",)))
     assert said(made) == "linear seed 0: a corrupt checkpoint\n"
 
 
-def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], View]) -> None:
+def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], PlainView]) -> None:
     made = make(True)
     assert isinstance(made, LiveView)
     with made:

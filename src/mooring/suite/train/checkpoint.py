@@ -18,10 +18,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from mooring.suite.files import write_atomic
 from mooring.suite.records.identity import Identity, digest
+from mooring.suite.records.record import RecordError
 
 GENERATIONS = 2
 GROUPS = ("weights", "best_weights", "optimizer")
@@ -106,6 +107,22 @@ class CheckpointStore:
             self.identity.require(facts, path, f"Use another --out, or delete {self.folder} to start over.")
             return checkpoint
         return None
+
+
+def load_weights(net: nn.Module, weights: Tensors, folder: Path) -> None:
+    """Load the weights of a checkpoint in a folder; RecordError if they do not fit."""
+    try:
+        net.load_state_dict(weights)
+    except RuntimeError as error:
+        raise misfit(folder, " ".join(str(error).split())) from error
+
+
+def misfit(folder: Path, reason: str) -> RecordError:
+    """Return the error of a checkpoint that does not fit the network."""
+    return RecordError(
+        f"{folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
+        "delete the folder to start over."
+    )
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:

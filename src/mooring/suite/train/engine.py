@@ -14,7 +14,7 @@ from mooring.named import suggest
 from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError
 from mooring.suite.train.run import LOCK_SECONDS, Run, RunRequest, resolve
-from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
+from mooring.suite.train.view import PROGRESS_FILE, PlainView, make_view, read_progress
 
 POLL_SECONDS = 0.2
 ENGINES = ("local", "ray", "submitit")
@@ -65,9 +65,8 @@ def run_many(
 ) -> list[RunRecord]:
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
-    All requests are checked before the first is started. Finished runs are not run again and killed ones resume, so the
-    same call after an interruption does the rest. Runs that another process is training are left to it and are not in
-    the list.
+    All requests are checked before the first is started. Finished runs are not run again and killed ones resume. Runs
+    that another process is training are left to it and are not in the list.
 
     Args:
         requests: what to run.
@@ -121,7 +120,7 @@ class Sweep:
         view: shows the outcomes.
     """
 
-    def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: View) -> None:
+    def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: PlainView) -> None:
         self.runs = runs
         self.done = done
         self.view = view
@@ -166,7 +165,7 @@ class Sweep:
             for job in running.values():
                 job.kill()
         for index in self.elsewhere:
-            self.view.elsewhere(index)
+            self.view.ended(index, "run by another process, skipped")
 
     def _settle(self, index: int, again: bool = False) -> bool:
         """Return whether the run has a record; a readable one is success, however its process ended."""
@@ -182,7 +181,7 @@ class Sweep:
 
     def _fail(self, index: int, reason: str) -> None:
         self.failed[index] = reason
-        self.view.failed(index, reason)
+        self.view.ended(index, f"failed: {reason}")
 
 
 def _check_network(run: Run) -> None:

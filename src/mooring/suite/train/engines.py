@@ -144,11 +144,10 @@ def _end_with_parent() -> None:
 
 
 class RayEngine:
-    """Starts :func:`mooring.suite.train.run.run_one` as remote tasks; one that dies is started again and resumes.
+    """Starts runs as tasks of the running Ray cluster, or of a new one on this machine; tasks that die resume.
 
-    Joins the cluster that is running or starts one on this machine. Checkpoints are under the request's `out`: with
-    several machines it must be a folder they share, so that a task that moves to another machine can resume there; live
-    progress goes through the same folder. Relative folders are those of this process, wherever a task runs.
+    With several machines `out` must be a folder they share: checkpoints and progress are there, so that a task can move
+    to another machine. Relative folders are those of this process.
     """
 
     def __init__(self) -> None:
@@ -215,9 +214,8 @@ class RayJob:
 class SubmititEngine:
     """Submits runs as jobs of SLURM through submitit; without SLURM, as processes that submitit starts here.
 
-    A job that SLURM preempts is queued again and resumes. Jobs need the request's `out` and the current folder at the
-    same place: a file system that all machines share. Submitit keeps its scripts and logs in the folder ``submitit``
-    under `out`.
+    A job that SLURM preempts is queued again and resumes. All machines must share `out`, which also holds submitit's
+    scripts and logs, and the current folder.
     """
 
     def __init__(self) -> None:

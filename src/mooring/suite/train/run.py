@@ -13,16 +13,15 @@ from urllib.parse import quote
 
 import torch
 from filelock import Timeout
-from torch import nn
 
 from mooring.named import suggest
 from mooring.suite.files import hold, remove_leftovers
 from mooring.suite.records import DEFAULT_HARDWARE, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
-from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, load_weights, misfit, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
 from mooring.suite.train.experiment import Experiment, derive_seed, get_experiment, is_memory, seed_torch
-from mooring.suite.train.memory import effective_options, idle_options
+from mooring.suite.train.memories import effective_options, idle_options
 from mooring.suite.train.view import Monitor
 
 LOCK = "lock"
@@ -44,8 +43,7 @@ class RunRequest:
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
             averaged, so k devices mean a batch k times as large, and a different run.
         accelerator: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best one of this machine.
-        logger: ``tensorboard``, ``csv`` or ``wandb``, to also follow the run and its memories there; the record does
-            not depend on it.
+        logger: ``tensorboard``, ``csv`` or ``wandb``, which also receive the metrics; the record stays the same.
     """
 
     task: str
@@ -171,10 +169,9 @@ def _plain(value: Any) -> str:
 def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """Train, select, evaluate and write the record; resume where a killed run of the same request stopped.
 
-    A finished run is not run again. The record does not depend on how often the run was killed, except for
-    `wall_seconds`, the versions of the process that finished it, and `git_commit`, which names more than one commit
-    if it was resumed with other code (:func:`join_commits`). The caller's random state and number of threads
-    are restored; training uses one thread, because the rounding of sums depends on the number of threads.
+    A finished run is not run again. Kills change only `wall_seconds`, `versions` and `git_commit` of the record
+    (:func:`join_commits`). The caller's random state and number of threads are restored; training uses one thread,
+    because the rounding of sums depends on their number.
 
     Args:
         request: the run.
@@ -224,10 +221,10 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     net = experiment.build()
     if not state.done:
         if state.weights:
-            _load(net, state.weights, run)
+            load_weights(net, state.weights, run.folder)
             parameters = [each for group in experiment.parameter_groups(net) for each in group["params"]]
             if fault := optimizer_fault(state.optimizer, parameters):
-                raise _misfit(run, fault)
+                raise misfit(run.folder, fault)
         elif idle := idle_options(experiment, type(experiment).presets[request.preset], request.overrides):
             monitor.note(
                 f"set without effect: {', '.join(idle)}. {experiment.model!r} has no such option or sets it itself; "
@@ -237,7 +234,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
     assert state.done
-    _load(net, state.best_weights, run)
+    load_weights(net, state.best_weights, run.folder)
     with evaluation(net, derive_seed(experiment.seed, "finish")):
         final, diagnostics = experiment.finish(net)
     best = {name: value for name, value in state.history[state.selected_epoch].items() if name != "epoch"}
@@ -276,17 +273,3 @@ def join_commits(trained_at: str, resumed_at: str) -> str:
     if commits[-1] == resumed_at:
         return trained_at
     return COMMIT_SEPARATOR.join([commits[0], *(["others"] if len(commits) > 1 else []), resumed_at])
-
-
-def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
-    try:
-        net.load_state_dict(weights)
-    except RuntimeError as error:
-        raise _misfit(run, " ".join(str(error).split())) from error
-
-
-def _misfit(run: Run, reason: str) -> RecordError:
-    return RecordError(
-        f"{run.folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
-        "delete the folder to start over."
-    )

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,16 +38,16 @@ class Progress:
     """The progress of a run.
 
     Args:
-        epochs_done, epochs: finished epochs, and the largest number of them.
+        epochs_done, epochs: finished epochs, and the largest number of them; 0 while the run starts.
         metrics: the last epoch's row.
-        seconds_left: estimate until the last epoch; None before the first is finished.
+        seconds_left: estimate until the last epoch.
         notes: messages for the user, e.g. on a corrupt checkpoint.
     """
 
     epochs_done: int
     epochs: int
     metrics: dict[str, float] = field(default_factory=dict)
-    seconds_left: float | None = None
+    seconds_left: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -96,19 +96,19 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(**{**content, "notes": tuple(content["notes"])})
 
 
-class View:
-    """The state of each run in plain lines: one when a run ends and, every 15 seconds, one for each run under way."""
+class PlainView:
+    """Plain lines: one when a run ends and, every 15 seconds, one for each run under way."""
 
     def __init__(self, names: Sequence[str], experiments: Sequence[Experiment], console: Console) -> None:
         self.names = names
         self.experiments = experiments
         self.console = console
-        self.latest: list[Progress | None] = [None] * len(names)
-        self.status = ["waiting"] * len(names)
+        self.waiting = set(range(len(names)))
+        self.running: dict[int, Progress] = {}
         self.noted: set[tuple[int, str]] = set()
         self.printed = time.monotonic()
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> PlainView:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -116,7 +116,8 @@ class View:
 
     def started(self, index: int) -> None:
         """Mark a run as started; its first epoch may take seconds."""
-        self.status[index] = "running"
+        self.waiting.discard(index)
+        self.running[index] = Progress(0, 0)
 
     def progress(self, index: int, progress: Progress) -> None:
         """Update the progress of a run and print new notes."""
@@ -124,54 +125,43 @@ class View:
             if (index, note) not in self.noted:
                 self.noted.add((index, note))
                 self.say(index, note)
-        self.latest[index] = progress
+        self.running[index] = progress
 
     def finished(self, index: int, record: RunRecord, again: bool = False) -> None:
         """Mark a run as finished (``again``: it already was)."""
-        self.status[index] = "finished"
-        row = {**record.metrics["best"], "epoch": record.selected_epoch}
-        epochs = len(record.metrics["epochs"])
-        self.latest[index] = Progress(epochs, epochs, row, 0.0)
         how = "was finished before" if again else f"finished in {_time(record.wall_seconds)}"
-        self.say(index, f"{how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
+        metrics = self.metrics(index, record.metrics["best"])
+        self.ended(index, f"{how}; epoch {record.selected_epoch + 1} selected: {metrics}")
 
-    def failed(self, index: int, reason: str) -> None:
-        """Mark a run as failed: it ended without a record."""
-        self.status[index] = "failed"
-        self.say(index, f"failed: {reason}")
-
-    def elsewhere(self, index: int) -> None:
-        """Mark a run as trained by another process."""
-        self.status[index] = "elsewhere"
-        self.say(index, "run by another process, skipped")
+    def ended(self, index: int, text: str) -> None:
+        """Mark a run as no longer under way and print why."""
+        self.waiting.discard(index)
+        self.running.pop(index, None)
+        self.say(index, text)
 
     def tick(self) -> None:
         """Refresh the view; called a few times a second."""
         if time.monotonic() - self.printed < PLAIN_SECONDS:
             return
         self.printed = time.monotonic()
-        for index, progress in enumerate(self.latest):
-            if self.status[index] == "running" and progress is not None:
-                left = STARTING if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
-                self.say(index, f"epoch {progress.epochs_done}/{progress.epochs}  {self.metrics(index)}  {left}")
+        for index, progress in sorted(self.running.items()):
+            metrics, left = self.metrics(index, progress.metrics), _time(progress.seconds_left)
+            text = f"epoch {progress.epochs_done}/{progress.epochs}  {metrics}  {left} left"
+            self.say(index, text if progress.epochs else STARTING)
 
     def say(self, index: int, text: str) -> None:
         """Print a line on a run without markup or cuts, because it may hold paths and tracebacks."""
         self.console.print(f"{self.names[index]}: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def metrics(self, index: int) -> str:
+    def metrics(self, index: int, row: Mapping[str, float]) -> str:
         """Return the metric of selection and the first of the others, without losses."""
-        progress = self.latest[index]
-        if progress is None:
-            return ""
         first = self.experiments[index].select[0]
-        hidden = (first, "epoch", "learning_rate")
-        others = [name for name in progress.metrics if "/" not in name and name not in hidden]
-        shown = [name for name in [first, *others][:SHOWN_METRICS] if name in progress.metrics]
-        return "  ".join(f"{name} {progress.metrics[name]:.4g}" for name in shown)
+        others = [name for name in row if "/" not in name and name not in (first, "epoch", "learning_rate")]
+        shown = [name for name in [first, *others][:SHOWN_METRICS] if name in row]
+        return "  ".join(f"{name} {row[name]:.4g}" for name in shown)
 
 
-class LiveView(View):
+class LiveView(PlainView):
     """A view with a table of the runs under way, redrawn in place below the lines of ended runs."""
 
     def __enter__(self) -> LiveView:
@@ -192,28 +182,27 @@ class LiveView(View):
         for column in ("run", "", "epoch", "metrics", "left"):
             # Only the words of a name wrap.
             table.add_column(column, no_wrap=column not in ("run", ""), overflow="fold")
-        for index, progress in enumerate(self.latest):
-            if self.status[index] != "running":
-                continue
-            if progress is None or not progress.epochs:
+        for index, progress in sorted(self.running.items()):
+            if not progress.epochs:
                 table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"))
                 continue
+            metrics = self.metrics(index, progress.metrics)
             table.add_row(
                 self.names[index],
                 ProgressBar(progress.epochs, progress.epochs_done, width=BAR if wide else SHORT_BAR),
                 f"{progress.epochs_done}/{progress.epochs}",
-                self.metrics(index) if wide else self.metrics(index).replace("  ", "\n"),
-                "" if progress.seconds_left is None else _time(progress.seconds_left),
+                metrics if wide else metrics.replace("  ", "\n"),
+                _time(progress.seconds_left),
             )
-        if "waiting" in self.status:
-            table.add_row(f"{self.status.count('waiting')} waiting")
+        if self.waiting:
+            table.add_row(f"{len(self.waiting)} waiting")
         return table
 
 
-def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> View:
+def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> PlainView:
     """Return the live view on a terminal and the plain one elsewhere, e.g. in a log file or CI."""
     console = console or Console(stderr=True)
-    return (LiveView if console.is_terminal else View)(names, experiments, console)
+    return (LiveView if console.is_terminal else PlainView)(names, experiments, console)
 
 
 def _time(seconds: float) -> str:
