@@ -50,7 +50,7 @@ class FittedTable:
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print a text as it is: without markup, colours and line breaks of the console."""
+    """Print a text as it is, without markup and without line breaks of the console."""
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -72,7 +72,7 @@ def other_process(request: RunRequest) -> AbstractContextManager[bool]:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
-    monkeypatch.setattr(engine, "make_engine", lambda name: made)
+    monkeypatch.setitem(engine.ENGINES, "local", lambda: made)
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
     return made
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,13 +61,6 @@ def test_options_of_a_job_come_from_the_environment(
 
 
 def test_without_submitit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "submitit":
-            raise ImportError(name)
-        return find(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ImportError, match=r"pip install 'mooring\[slurm\]'"):
         SubmititEngine()

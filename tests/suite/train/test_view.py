@@ -32,6 +32,13 @@ def said(made: PlainView) -> str:
     return made.console.file.getvalue()
 
 
+def drawn(made: LiveView, width: int) -> str:
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    return plain.file.getvalue()
+
+
 def test_plain_lines_away_from_a_terminal(make: Callable[[bool], PlainView], monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(False)
     assert type(made) is PlainView
@@ -65,10 +72,7 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Pl
     with made:
         made.started(0)
         made.progress(0, HALF)
-        plain = Console(file=io.StringIO(), width=120)
-        plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    table = plain.file.getvalue()
+        table = drawn(made, 120)
     for text in ("linear seed 0", "3/6", "mse 0.25", "1 min 23 s", "1 waiting"):
         assert text in table
     assert "linear seed 1" not in table
@@ -78,10 +82,7 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Pl
 def test_a_run_that_starts_says_what_it_does(toy: Callable[..., RunRequest], width: int) -> None:
     made = LiveView(["two-radius quick anchored seed 0"], [resolve(toy()).experiment], Console(width=width))
     made.started(0)
-    plain = Console(file=io.StringIO(), width=width)
-    plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    assert {"starting:", "imports,", "data,", "checkpoint"} <= set(plain.file.getvalue().split())
+    assert {"starting:", "imports,", "data,", "checkpoint"} <= set(drawn(made, width).split())
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
@@ -91,10 +92,7 @@ def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int)
     made = LiveView([name], [resolve(toy()).experiment], console)
     made.started(0)
     made.progress(0, Progress(103, 206, {"mse": 0.1234, "count": 0.4321, "both": 0.9876, "label": 0.5432}, 4839.0))
-    plain = Console(file=io.StringIO(), width=width)
-    plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    text = plain.file.getvalue()
+    text = drawn(made, width)
     assert "…" not in text
     for word in ("103/206", "0.1234", "0.4321", "0.9876", "0.5432", "80", "39"):
         assert word in text.split(), text

@@ -27,7 +27,7 @@ from mooring.suite.meshes.data import (
 from mooring.suite.meshes.metrics import relative_errors
 from mooring.suite.meshes.model import MeshNet
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.engine import cores
+from mooring.suite.train.engines import cores
 from mooring.suite.train.experiment import MemoryConfig, register_experiment
 from mooring.suite.train.memories import check_model, describe, memory_of
 from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment

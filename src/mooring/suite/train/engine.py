@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
 from mooring.named import suggest
 from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError
+from mooring.suite.train.engines import ENGINES, Engine, Job
 from mooring.suite.train.run import LOCK_SECONDS, Run, RunRequest, resolve
 from mooring.suite.train.view import PROGRESS_FILE, PlainView, make_view, read_progress
 
 POLL_SECONDS = 0.2
-ENGINES = ("local", "ray", "submitit")
 
 
 class RunsFailed(RuntimeError):
@@ -35,29 +34,6 @@ class RunsFailed(RuntimeError):
         super().__init__(f"{len(failures)} of {total} runs failed: {names}. {others}; run again to retry.")
         self.records = records
         self.failures = failures
-
-
-class Job(Protocol):
-    """A run under way."""
-
-    def poll(self) -> str | None:
-        """Return None while it runs, then why it ended, which matters only if it left no record."""
-
-    def kill(self) -> None:
-        """End it now; its checkpoint stays."""
-
-
-class Engine(Protocol):
-    """Starts runs somewhere."""
-
-    #: How many processes it can run at once.
-    capacity: int
-
-    def require(self, run: Run) -> None:
-        """Raise ValueError if a run asks for more than there is."""
-
-    def start(self, run: Run) -> Job:
-        """Start a run and return at once."""
 
 
 def run_many(
@@ -100,7 +76,7 @@ def run_many(
             view.finished(index, record, again=True)
         sweep = Sweep(runs, done, view)
         if waiting:
-            chosen = make_engine(engine)
+            chosen = ENGINES[engine]()
             for index in waiting:
                 chosen.require(runs[index])
             sweep.run(waiting, chosen, workers or chosen.capacity)
@@ -193,16 +169,3 @@ def _check_network(run: Run) -> None:
         raise ConfigError(f"{run.request.task} {run.request.preset} {run.request.model}: {error}") from error
     except Exception:  # the run fails with it, and its log has the traceback
         return
-
-
-def make_engine(name: str) -> Engine:
-    """Return an engine by its name."""
-    from mooring.suite.train.engines import LocalEngine, RayEngine, SubmititEngine
-
-    makers: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "ray": RayEngine, "submitit": SubmititEngine}
-    return makers[name]()
-
-
-def cores() -> int:
-    """Return the cores this process may use, which in a container is fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,9 @@
-"""Engines: processes on this machine, tasks of a Ray cluster, or jobs of SLURM."""
+"""Engines: processes on this machine, tasks of a Ray cluster, or jobs of SLURM.
+
+An engine has a ``capacity`` of processes, ``require(run)``, which raises ValueError if a run asks for more than there
+is, and ``start(run)``, which returns a job at once. A job has ``poll()``, which returns None while it runs and then why
+it ended, which matters only if it left no record, and ``kill()``, after which its checkpoint stays.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,6 @@ from typing import Any
 from mooring.suite.files import write_atomic
 from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError, parse_overrides
-from mooring.suite.train.engine import cores
 from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import PROGRESS_FILE, ProgressFile
 
@@ -36,6 +40,11 @@ VARIABLE = "MOORING_SUBMITIT"
 DAY = 24 * 60
 # Jobs in SLURM's queue at a time.
 QUEUED = 200
+
+
+def cores() -> int:
+    """Return the cores this process may use, which in a container is fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class LocalEngine:
@@ -311,3 +320,8 @@ def _run_in_folder(request: str, folder: str) -> str:
     with contextlib.suppress(OSError):
         os.chdir(folder)
     return run_with_progress(request).to_text()
+
+
+Engine = LocalEngine | RayEngine | SubmititEngine
+Job = LocalJob | RayJob | SubmititJob
+ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine, "submitit": SubmititEngine}
