@@ -134,10 +134,7 @@ def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Insid
 def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> TrainedRun:
     """Return the network of a run, from its record, its folder or one of its checkpoints.
 
-    Args:
-        path: the record, folder or checkpoint.
-        imported: the import name of a user-defined experiment.
-        trust: as in :func:`page_of`.
+    `imported` is the import name of a user-defined experiment, `trust` as in :func:`page_of`.
     """
     if path.suffix == ".json":
         record = RunRecord.read(path)

@@ -23,13 +23,9 @@ MOST_LISTED = 10
 
 @dataclass
 class Molecules:
-    """The molecules of a file.
+    """The molecules of a file: graphs with PyG's features, SMILES, lines and labels ``[molecules, targets]``.
 
     Args:
-        graphs: one per molecule, with PyG's features of atoms and bonds.
-        smiles: as the file has them.
-        lines: the line of each.
-        labels: ``[molecules, targets]``, NaN if missing.
         problems: lines that could not be used as they are.
         missing: the lines without a label, by target.
     """
@@ -52,15 +48,9 @@ class Molecules:
 
 
 def read_molecules(path: Path, smiles: str, targets: Sequence[str] = ()) -> Molecules:
-    """Read the molecules of a CSV file with a header line.
+    """Read the molecules of a CSV file with a header line, from a column of SMILES and columns of labels.
 
-    A line whose SMILES cannot be read is left out. A label that is missing or not a number is NaN. Both are listed,
-    missing labels apart from the problems.
-
-    Args:
-        path: the file.
-        smiles: name of the column of SMILES.
-        targets: names of the columns of labels.
+    A line whose SMILES cannot be read is left out. A label that is missing or not a number is NaN. Both are listed.
     """
     if importlib.util.find_spec("rdkit") is None:
         raise ImportError("train: SMILES are read with RDKit, which is missing: pip install 'mooring[molecules]'")

@@ -36,12 +36,7 @@ CONFIG, WEIGHTS, ABOUT = "config.json", "model.safetensors", "training.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training.
-
-    Args:
-        channels, layers, slots: size of the network.
-        epochs, learning_rate, seed: of the training. The seed also decides which molecules are held out.
-    """
+    """Size of the network, and settings of the training; the seed also decides which molecules are held out."""
 
     channels: int = 64
     layers: int = 4
@@ -53,12 +48,9 @@ class Settings:
 
 @dataclass
 class TrainedGNN:
-    """A network and the meaning of its outputs.
+    """A network with the plain values it was built from, the meaning of its outputs, and its metrics.
 
     Args:
-        net, config: the network, and the plain values it was built from.
-        kind: of the targets.
-        targets: their names.
         mean, std: of each target in training; a regression's outputs are in these units.
         metrics: by split, metric and target.
     """
@@ -122,13 +114,8 @@ def train(
 ) -> TrainedGNN:
     """Train on eight tenths of the molecules, select the epoch on one, measure on the last.
 
-    Targets that are all 0 or 1 are classes, any others values. The caller's random state is restored.
-
-    Args:
-        molecules: with labels.
-        targets: names of the labels.
-        settings: sizes and epochs.
-        progress: receives a line per epoch.
+    Targets that are all 0 or 1 are classes, any others values. `progress` receives a line per epoch. The caller's
+    random state is restored.
     """
     labelled = (~molecules.labels.isnan()).any(dim=1).nonzero().squeeze(1)
     count = len(labelled)

@@ -25,9 +25,6 @@ class Packed(Generic[Graph]):
     """Graphs ``0..len-1`` of one split: each field of a graph is one array, and an attribute of the same name.
 
     The two arrays named in ``starts`` [graphs + 1] are the first node and the first edge of each graph.
-
-    Args:
-        arrays: the arrays by name.
     """
 
     #: The dataclass of one graph; its fields with nodes along the first axis, and with edges along the last. Every
@@ -108,10 +105,10 @@ class Packed(Generic[Graph]):
 
 
 def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all elements of some graphs, and the number of the graph of each.
+    """Return the positions of all elements of some graphs, and the place of the graph of each in ``graphs``.
 
     Args:
-        start: where each graph begins, and where the last ends.
+        start: first element of each graph, and the end of the last.
         graphs: numbers of the graphs, in any order; a number may come twice.
 
     >>> [part.tolist() for part in ragged(np.array([0, 2, 5]), np.array([1, 0]))]
@@ -124,13 +121,11 @@ def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray
 
 
 def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, workers: int) -> Iterator[list[Graph]]:
-    """Yield graphs ``0..num_graphs-1`` in order, chunk by chunk, made in this process or in ``workers`` others.
+    """Yield graphs ``0..num_graphs-1`` in order, in chunks of ``size``, made in this process or in ``workers`` others.
 
     Args:
         make: makes the graphs of a range; a function that another process can import.
-        num_graphs: number of graphs.
-        size: graphs in a chunk, one message between processes.
-        workers: processes; 1 stays in this one.
+        workers: processes; 1 is this one.
     """
     ranges = [range(start, min(start + size, num_graphs)) for start in range(0, num_graphs, size)]
     if workers == 1:

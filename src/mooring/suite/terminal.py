@@ -34,11 +34,7 @@ STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red"
 
 
 class FittedTable:
-    """A table that fits the console it is printed on; brackets in its cells and headings are not markup.
-
-    Args:
-        table: the table to print.
-    """
+    """A table that fits the console it is printed on; brackets in its cells and headings are not markup."""
 
     def __init__(self, table: Table) -> None:
         self.text = FittedText(table)

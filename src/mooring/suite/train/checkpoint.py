@@ -56,9 +56,7 @@ class Checkpoint:
 class CheckpointStore:
     """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
 
-    Args:
-        folder: where the files are.
-        identity: the run's; loading a checkpoint of another run raises RecordError.
+    Loading a checkpoint with another identity raises RecordError.
     """
 
     def __init__(self, folder: Path, identity: Identity) -> None:

@@ -88,13 +88,7 @@ def run_many(
 
 
 class Sweep:
-    """Runs and their outcomes by number: a record, the reason of a failure, or another process that is training it.
-
-    Args:
-        runs: all runs.
-        done: the records of those that are finished, to which the others are added.
-        view: shows the outcomes.
-    """
+    """Runs and their outcomes by number: a record, the reason of a failure, or another process that is training it."""
 
     def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: PlainView) -> None:
         self.runs = runs

@@ -263,13 +263,7 @@ class SubmititEngine:
 
 @dataclass
 class SubmititTask:
-    """A run in another process.
-
-    Args:
-        request: :meth:`RunRequest.to_json`.
-        folder: the current folder of the command.
-        path: its import path.
-    """
+    """A run in another process: its request as JSON, and folder and import path of the command."""
 
     request: str
     folder: str

@@ -122,11 +122,8 @@ class TrainingModule(lightning.LightningModule):
     global random state at each epoch, so a run that resumes at an epoch repeats the uninterrupted one exactly.
 
     Args:
-        experiment: what to train.
-        net: its network.
         checkpoint: where to resume; it is updated after each epoch.
-        store: receives the checkpoints.
-        monitor: receives the progress.
+        store, monitor: receive the checkpoints and the progress.
     """
 
     def __init__(

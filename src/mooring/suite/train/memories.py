@@ -24,11 +24,9 @@ INTEGRATIONS = {SlotFiLM: "film", ResidualAdd: "residual", GlobalFiLM: "global_f
 
 
 def describe(model: str, without: Mapping[str, str] = TITLES) -> dict[str, Any]:
-    """Return :meth:`~mooring.suite.train.Experiment.describe` of a model that is a global module, or has none.
+    """Return :meth:`~mooring.suite.train.Experiment.describe` of a global module, or of a model ``without`` one.
 
-    Args:
-        model: its name.
-        without: titles of the models that are not modules of the zoo, which come before the others.
+    Models without one come first in tables, with the titles in ``without``.
 
     >>> describe("mpnn", {"mpnn": "MPNN"}), describe("vn", {"mpnn": "MPNN"})
     ({'title': 'MPNN', 'order': -1}, {'title': 'VN', 'order': 1})
@@ -117,14 +115,9 @@ def effective_options(net: nn.Module) -> dict[str, Any]:
 
 
 def idle_options(experiment: Experiment, preset: TrainConfig, changed: Iterable[str]) -> list[str]:
-    """Return the overridden options that do not change the first training step, i.e. that the model ignores.
+    """Return the options that do not change the first training step although they differ from the preset.
 
     A module may fix an option that others leave open, or not have it.
-
-    Args:
-        experiment: the experiment to be trained.
-        preset: the config that its own config was made from.
-        changed: the fields in which the two configs differ.
     """
     config = experiment.config
     values, before = flat(config), flat(preset)

@@ -35,14 +35,7 @@ STARTING = "starting: imports, data, checkpoint"
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run.
-
-    Args:
-        epochs_done, epochs: finished epochs, and the largest number of them; 0 while the run starts.
-        metrics: the last epoch's row.
-        seconds_left: estimate until the last epoch.
-        notes: messages for the user, e.g. on a corrupt checkpoint.
-    """
+    """The progress of a run: epochs (0 while it starts), the last epoch's row, an estimate, and notes for the user."""
 
     epochs_done: int
     epochs: int
