@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mooring.suite.chapters import REPORT
-from mooring.suite.cli import preset_configs
 from mooring.suite.records import refusals
 from mooring.suite.report import StaleError, refresh
+from mooring.suite.train.experiment import preset_configs
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

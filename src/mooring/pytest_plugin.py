@@ -5,7 +5,6 @@ pytest loads this file in every session of an environment that has Mooring, so t
 
 from __future__ import annotations
 
-import functools
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from mooring.audit import Adapter, Card, Finding
+    from mooring.audit import Adapter, Card
 
 VERDICTS = pytest.StashKey[dict[str, list[str]]]()
 
@@ -39,84 +38,60 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # so that -k and --deselect apply to them too
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     for target in config.getoption("--mooring-audit"):
-        items += AuditedModule.from_parent(session, name=f"mooring-audit[{target}]", target=target).collect()
-
-
-class AuditedModule(pytest.Collector):
-    """A module that is audited: one test for each measurement.
-
-    Args:
-        target: ``package.module:Name`` and arguments, with spaces between them.
-    """
-
-    def __init__(self, *, target: str, **options: Any) -> None:
-        super().__init__(**options)
-        # Without a file of its own a collector has no name in the ids of its tests.
-        self._nodeid = self.name
-        self.target = target
-
-    def collect(self) -> list[pytest.Item]:
         from mooring.audit import MEASUREMENTS
 
         # Built now, so that a wrong name ends the session before the first test.
-        assert self.adapter
-        return [Measured.from_parent(self, name=name) for name in MEASUREMENTS]
+        adapter = build_adapter(target, config)
+        for name in MEASUREMENTS:
+            nodeid = f"mooring-audit[{target}]::{name}"
+            items.append(Measured.from_parent(session, name=name, nodeid=nodeid, target=target, adapter=adapter))
 
-    @functools.cached_property
-    def adapter(self) -> Adapter:
-        """The module as the measurements call it."""
-        from mooring.audit import adapt, parse_arguments, resolve
-        from mooring.audit.runner import randomise_zero_weights, trainable
 
-        folder = str(self.config.invocation_params.dir)
-        if folder not in sys.path:  # as `python -m pytest` and the command `mooring audit` have it
-            sys.path.append(folder)
-        channels = self.config.getoption("--mooring-audit-channels")
-        name, *arguments = self.target.split()
-        try:
-            with warnings.catch_warnings(), trainable():
-                warnings.simplefilter("ignore")
-                adapter = adapt(resolve(name, channels, parse_arguments(arguments)), None, channels)
-                randomise_zero_weights(adapter)
-        except (TypeError, ValueError) as error:
-            raise pytest.UsageError(
-                f"--mooring-audit {self.target!r}: {error} Arguments follow the name: '{name} slots=4'."
-            ) from error
-        return adapter
+def build_adapter(target: str, config: pytest.Config) -> Adapter:
+    """Return the module of ``package.module:Name``, with its arguments after it, as the measurements call it."""
+    from mooring.audit import adapt, parse_arguments, resolve
+    from mooring.audit.runner import randomise_zero_weights, trainable
+
+    folder = str(config.invocation_params.dir)
+    if folder not in sys.path:  # as with `python -m pytest` and the command `mooring audit`
+        sys.path.append(folder)
+    channels = config.getoption("--mooring-audit-channels")
+    name, *arguments = target.split()
+    try:
+        with warnings.catch_warnings(), trainable():
+            warnings.simplefilter("ignore")
+            adapter = adapt(resolve(name, channels, parse_arguments(arguments)), None, channels)
+            randomise_zero_weights(adapter)
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(
+            f"--mooring-audit {target!r}: {error} Arguments follow the name: '{name} slots=4'."
+        ) from error
+    return adapter
 
 
 class Measured(pytest.Item):
     """One measurement of one module, which fails if the module breaks an invariant."""
 
+    def __init__(self, *, target: str, adapter: Adapter, **options: Any) -> None:
+        super().__init__(**options)
+        self.target = target
+        self.adapter = adapter
+
     def runtest(self) -> None:
         from mooring.audit import measure
 
-        assert isinstance(self.parent, AuditedModule)
         with warnings.catch_warnings():
             # Deprecations of a foreign module are not for the audit to raise.
             warnings.simplefilter("ignore")
-            finding = measure(self.name, self.parent.adapter, seed=0, trials=12)
-        verdicts = self.config.stash[VERDICTS].setdefault(self.parent.target, [])
+            finding = measure(self.name, self.adapter, seed=0, trials=12)
+        verdicts = self.config.stash[VERDICTS].setdefault(self.target, [])
         verdicts.append(f"{finding.name.replace('_', ' '):<16} {finding.verdict}")
         if finding.broken:
-            raise Broken(finding)
-
-    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        if not isinstance(excinfo.value, Broken):
-            return super().repr_failure(excinfo, style)
-        finding = excinfo.value.finding
-        return f"{finding.verdict}\nworst case: {finding.worst_case} ({finding.explanation})"
+            reason = f"{finding.verdict}\nworst case: {finding.worst_case} ({finding.explanation})"
+            pytest.fail(reason, pytrace=False)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         return self.path, None, self.nodeid
-
-
-class Broken(AssertionError):
-    """A measurement found a broken invariant."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.verdict)
-        self.finding = finding
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("rdkit", reason="SMILES are read with RDKit: pip install 'mo
 from mooring.suite import molecule_csv
 from mooring.suite.cli import app
 from mooring.suite.molecule_csv import read_molecules
-from mooring.suite.molecule_model import Settings, Trained, train
+from mooring.suite.molecule_model import Settings, TrainedGNN, train
 
 # Line 1 is the header. A byte order mark, as spreadsheets write it.
 TROUBLED = """\ufeffname, smiles ,logS,toxic
@@ -107,7 +107,7 @@ def test_values_are_learned_and_the_model_is_the_same_after_saving(tmp_path: Pat
     assert trained.kind == "regression"
     assert trained.metrics["test"]["rmse"]["value"] < 0.5 * float(molecules.labels.std())
     trained.save(tmp_path / "model")
-    again = Trained.load(tmp_path / "model")
+    again = TrainedGNN.load(tmp_path / "model")
     torch.testing.assert_close(again.predict(molecules.graphs), trained.predict(molecules.graphs))
     hub = pytest.importorskip("mooring.contrib.hub", reason="pip install 'mooring[hub]'")
     assert repr(hub.PretrainedGNN.from_pretrained(tmp_path / "model")) == repr(again.net).replace(
@@ -151,4 +151,4 @@ def test_zeros_and_ones_are_classes_and_labels_may_be_missing(tmp_path: Path) ->
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no config.json, so it is not a model of `mooring train`"):
-        Trained.load(tmp_path)
+        TrainedGNN.load(tmp_path)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mooring import __version__
-from mooring.suite import cli_modules, cli_molecules, listing
+from mooring.suite import cli_modules, listing
 from mooring.suite.terminal import (
     RUNS,
     DataDir,
@@ -20,8 +20,10 @@ from mooring.suite.terminal import (
     explained,
     fail,
     import_from_here,
+    parse_names,
     require_file,
     require_folder,
+    say,
     use_data,
     words,
     working,
@@ -35,10 +37,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 RESULTS = Path("results")
+PREDICTED = "predictions.csv"
+
+Smiles = Annotated[str, typer.Option(help="Column of the SMILES.")]
 
 
-def print_version(wanted: bool) -> None:
-    if wanted:
+def print_version(requested: bool) -> None:
+    if requested:
         print(f"mooring {__version__}")
         raise typer.Exit
 
@@ -126,7 +131,7 @@ def run(
     paths = [path for request in requests if (path := resolve(request).record_path).exists()]
     if paths:
         # Already fitted to the console.
-        console.print(tables_text(paths, console.width), highlight=False, markup=False, soft_wrap=True)
+        say(tables_text(paths, console.width))
 
 
 def require_zoo(requests: list[Any], models: tuple[str, ...]) -> None:
@@ -159,7 +164,7 @@ def data(
 
     folder = data_dir or data_folder()
     for name in [source(name).name for name in names or []]:
-        console.print(f"{name}: {fetch(name, folder)}", highlight=False, markup=False)
+        say(f"{name}: {fetch(name, folder)}")
     if not names:
         rows = tuple(
             (item.name, item.title, item.loader, item.licence, "yes" if path_of(item, folder).is_file() else "no")
@@ -195,6 +200,8 @@ def report(
         from mooring.suite.report import StaleError
         from mooring.suite.report import refresh as renew
     if check:
+        from mooring.suite.train.experiment import preset_configs
+
         refused = refusals(RESULTS, preset_configs())
         for line in refused:
             complain(line)
@@ -211,41 +218,92 @@ def report(
     with working(f"report: reading {', '.join(map(str, sources)) or 'records'} ...") as progress:
         from mooring.suite.chapters import REPORT
 
-        insides, left_out = memories_of(sources, trust) if inside else ([], [])
-        summary = REPORT.build(sources, out, insides, progress)
+        pages: list[Any] = []
+        left_out: list[str] = []
+        # Without weights no model is imported.
+        if inside and any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
+            from mooring.suite.look import insides
+
+            pages, left_out = insides(sources, trust=trust)
+        summary = REPORT.build(sources, out, pages, progress)
     for table in summary.tables:
         console.print(FittedTable(table))
     for note in (*summary.notes, *left_out):
-        console.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    memories = f", {len(insides)} trained {'memory' if len(insides) == 1 else 'memories'}" if insides else ""
-    console.print(f"{summary.num_records} records{memories}; page: {out}", highlight=False, soft_wrap=True)
+        say(note, style="yellow")
+    memories = f", {len(pages)} trained {'memory' if len(pages) == 1 else 'memories'}" if pages else ""
+    say(f"{summary.num_records} records{memories}; page: {out}")
     if refresh:
         for path in renew(REPORT, documents, [RESULTS]):
-            console.print(f"renewed {path}", highlight=False)
+            say(f"renewed {path}")
 
 
-def preset_configs() -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the configuration of every task and preset as records store it."""
-    from mooring.suite.train import list_experiments
-    from mooring.suite.train.config import to_json
+def train(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV with a header line.")],
+    target: Annotated[str, typer.Option(help="Columns of the labels, comma-separated; 0 and 1 are classes.")],
+    smiles: Smiles = "smiles",
+    predict: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Also predict for the molecules of this CSV.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the molecules.")] = 50,
+    channels: Annotated[int, typer.Option(min=4, help="Width of the network, a multiple of 4.")] = 64,
+    layers: Annotated[int, typer.Option(min=1, help="Layers of message passing.")] = 4,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of the memory after each layer.")] = 8,
+    learning_rate: Annotated[float, typer.Option(min=1e-8, help="Largest step size.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the molecules that are held out.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the model, its metrics and predictions.")] = Path("trained"),
+) -> None:
+    """Train on molecules of your own: a CSV of SMILES and labels in, a model and its metrics out.
 
-    # Zero steps stand for one pass over the data; the record has the number of steps.
-    return {
-        (task, preset): {
-            name: value for name, value in to_json(config).items() if (name, value) != ("steps_per_epoch", 0)
-        }
-        for task, cls in list_experiments().items()
-        for preset, config in cls.presets.items()
-    }
+    Lines that cannot be used are named. A tenth of the molecules selects the epoch and a tenth measures the result.
+    """
+    require_folder(out, "train: --out")
+    with working("train: loading ...") as progress:
+        from mooring.suite.molecule_csv import read_molecules, write_predictions
+        from mooring.suite.molecule_model import Settings
+        from mooring.suite.molecule_model import train as train_on
+
+        targets = parse_names(target)
+        if not targets or len(set(targets)) < len(targets):
+            raise ValueError(f"train: --target is {target!r} but names of different columns were expected, e.g. logS.")
+        molecules = read_molecules(file, smiles, targets)
+        tell(file, molecules)
+        # Read before training, so that a mistake in it is not found at the end.
+        others = None if predict is None else read_molecules(predict, smiles)
+        settings = Settings(channels, layers, slots, epochs, learning_rate, seed)
+        trained = train_on(molecules, targets, settings, progress)
+    trained.save(out)
+    console.print(FittedTable(trained.to_table()))
+    say(f"model: {out}")
+    if predict is not None and others is not None:
+        tell(predict, others)
+        write_predictions(out / PREDICTED, others, targets, trained.predict(others.graphs))
+        say(f"predictions: {out / PREDICTED}")
 
 
-def memories_of(sources: list[Path], trust: bool) -> tuple[list[Any], list[str]]:
-    """Return pages of the trained memories, and notes; without weights no model is imported."""
-    if not any(path.is_dir() and any(path.rglob("epoch-*.safetensors")) for path in sources):
-        return [], []
-    from mooring.suite.look import insides
+def predict(
+    model: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder that `mooring train` wrote.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV with a header line.")],
+    smiles: Smiles = "smiles",
+    out: Annotated[Path, typer.Option(help="The CSV to write.")] = Path(PREDICTED),
+) -> None:
+    """Predict for molecules with a model of `mooring train`."""
+    require_file(out)
+    with working("predict: loading ..."):
+        from mooring.suite.molecule_csv import read_molecules, write_predictions
+        from mooring.suite.molecule_model import TrainedGNN
 
-    return insides(sources, trust=trust)
+        trained = TrainedGNN.load(model)
+        molecules = read_molecules(file, smiles)
+        tell(file, molecules)
+        write_predictions(out, molecules, trained.targets, trained.predict(molecules.graphs))
+    say(f"predictions: {out}")
+
+
+def tell(path: Path, molecules: Any) -> None:
+    """Print how many molecules were read, and which lines were not used as they are."""
+    say(f"{path}: {len(molecules.graphs):,} molecules")
+    for problem in molecules.listed():
+        complain(f"{path}, {problem}")
 
 
 for name, command, example in (
@@ -254,8 +312,8 @@ for name, command, example in (
     ("bench", cli_modules.bench, "--sweep nodes"),
     ("doctor", cli_modules.doctor, "--json doctor.json"),
     ("draw", cli_modules.draw, "runs/molecules/quick/anchored-seed0.json"),
-    ("train", cli_molecules.train, "solubility.csv --smiles smiles --target logS"),
-    ("predict", cli_molecules.predict, "trained new.csv"),
+    ("train", train, "solubility.csv --smiles smiles --target logS"),
+    ("predict", predict, "trained new.csv"),
     ("look", cli_modules.look_, "runs/two-radius/quick/anchored-seed0.json --graphs 0,2"),
 ):
     app.command(name, epilog=f"Example: mooring {name} {example}")(command)

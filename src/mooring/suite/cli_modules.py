@@ -1,11 +1,13 @@
-"""The commands that check, measure and show modules: verify, audit, bench, look and draw."""
+"""The commands that check, measure and show modules: verify, audit, bench, doctor, look and draw."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,11 +26,10 @@ from mooring.suite.terminal import (
     parse_numbers,
     require_file,
     require_folder,
-    slug,
+    say,
     use_data,
 )
 
-LARGEST_SEED = 2**32 - 1
 VERIFIED = RUNS / "verify.json"
 # Listed here because the help must not wait for torch to be imported.
 PEERS = (
@@ -36,7 +37,7 @@ PEERS = (
     "gineconv, isab, projected-sdpa, flex-attention, settransformer, gpsconv-multihead, gpsconv-performer"
 )
 
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Everything random is a function of it.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Everything random is a function of it.")]
 
 
 def verify(
@@ -53,13 +54,12 @@ def verify(
 
     # A record of some claims would replace the record of all.
     out = VERIFIED if out is None and not labels else out
-    if out is not None:
-        require_file(out)
+    require_file(out)
     if plot is not None:
         require_folder(plot, "verify: --plot")
     theory.select(labels)
 
-    def say(result: theory.ClaimResult) -> None:
+    def show(result: theory.ClaimResult) -> None:
         mark = "[green]holds[/]" if result.ok else "[red]FAILS[/]"
         console.print(f"{mark}  [bold]{result.label}[/]  {result.statement}", highlight=False)
         margin = f"margin {result.margin:.3g} ({result.margin_means}) over {result.instances} instances"
@@ -67,14 +67,14 @@ def verify(
         for line in (margin, f"control: {result.control}: {outcome}"):
             console.print(f"       {line}", highlight=False, style="dim")
 
-    outcome = theory.verify(labels, seed, progress=say)
+    outcome = theory.verify(labels, seed, progress=show)
     with TemporaryDirectory() as folder:
         written = out or Path(folder, VERIFIED.name)
         write_record(written, outcome.to_record())
         where = "no record, as --out is not given" if out is None else f"record: {out}"
-        console.print(f"{len(outcome.results)} claims in {outcome.seconds:.0f} s; {where}", highlight=False)
+        say(f"{len(outcome.results)} claims in {outcome.seconds:.0f} s; {where}")
         for path in write_figures([written], plot) if plot is not None else ():
-            console.print(f"figure: {path}", highlight=False)
+            say(f"figure: {path}")
     if not outcome.passed:
         fail("verify: a claim failed, or a control did not.")
 
@@ -99,41 +99,35 @@ def audit(
     from mooring.audit import catalogue
 
     import_from_here(target, *(arg or []))
-    if target in ("catalogue", "zoo"):
-        if out is not None and out.is_file():
-            fail(f"audit: --json {out} is a file, expected a folder for the records of all modules.", 2)
-        broken = []
-        for card in catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None):
-            console.print(FittedTable(card.to_table()))
-            if out is not None:
-                write_record(out / f"{slug(card.module)}.json", card.to_record())
-            broken += [f"{card.module} breaks {broken_names(card)}"] if card.broken else []
-        if broken:
-            fail(f"audit: {'; '.join(broken)}.")
-        return
-    if out is not None:
+    many = target in ("catalogue", "zoo")
+    if not many:
         require_file(out)
-    if target.startswith(catalogue.ZOO):
+    elif out is not None and out.is_file():
+        fail(f"audit: --json {out} is a file, expected a folder for the records of all modules.", 2)
+    if many:
+        cards = catalogue.cards(seed, chosen=catalogue.zoo_entries() if target == "zoo" else None)
+    elif target.startswith(catalogue.ZOO):
         options = auditing.parse_arguments(arg or [])
         chosen = catalogue.zoo_entries([target.removeprefix(catalogue.ZOO)], channels, options)
         if not chosen:
             fail(f"audit: {target} builds no module; nothing to audit.", 2)
         if kind not in (None, chosen[0].kind):
             fail(f"audit: --kind is {kind!r} but modules of the zoo are called as {chosen[0].kind!r}. Leave it out.", 2)
-        (card,) = catalogue.cards(seed, chosen=chosen, channels=channels)
+        cards = catalogue.cards(seed, chosen=chosen, channels=channels)
     else:
         module = auditing.resolve(target, channels, auditing.parse_arguments(arg or []))
-        card = auditing.audit(module, kind, channels=channels, seed=seed, name=target)
-    console.print(FittedTable(card.to_table()))
-    if out is not None:
-        write_record(out, card.to_record())
-    if card.broken:
-        fail(f"audit: {target} breaks {broken_names(card)}.")
-
-
-def broken_names(card: Any) -> str:
-    """Return the invariants that a card's module breaks."""
-    return ", ".join(finding.name for finding in card.broken)
+        cards = iter([auditing.audit(module, kind, channels=channels, seed=seed, name=target)])
+    broken = []
+    for card in cards:
+        console.print(FittedTable(card.to_table()))
+        if out is not None:
+            slug = "".join(letter if letter.isalnum() else "-" for letter in card.module.lower()).strip("-")
+            write_record(out / f"{slug}.json" if many else out, card.to_record())
+        if card.broken:
+            name = card.module if many else target
+            broken.append(f"{name} breaks {', '.join(finding.name for finding in card.broken)}")
+    if broken:
+        fail(f"audit: {'; '.join(broken)}.")
 
 
 def bench(
@@ -158,8 +152,7 @@ def bench(
     """Time slots against peers and against the bare matrix products, after a comparison with the oracle."""
     from mooring.suite import bench as benching
 
-    if out is not None:
-        require_file(out)
+    require_file(out)
     try:
         benching.bench(
             parse_names(shapes),
@@ -183,13 +176,12 @@ def doctor(
     """Check results, compilation, half precision, memory and times on this machine. Exits with 1 on a wrong result."""
     from mooring.suite.doctor import examine
 
-    if out is not None:
-        require_file(out)
+    require_file(out)
     report = examine(device)
     console.print(FittedTable(report.to_table()))
     if out is not None:
         write_record(out, report.to_record())
-        console.print(f"report: {out}", highlight=False, markup=False, soft_wrap=True)
+        say(f"report: {out}")
     if report.wrong:
         fail(f"doctor: {', '.join(report.wrong)}: wrong. Paste the report of --json into an issue.")
 
@@ -222,11 +214,9 @@ def look_(
 
     package.module:Name is imported, from the current folder too: that runs the module's code.
     """
-    from mooring.suite.look_index import commands_for, is_run
-
     if Path(target).is_dir() and not is_run(Path(target)):
         for command in commands_for(Path(target)):
-            console.print(command, highlight=False, markup=False, soft_wrap=True)
+            say(command)
         return
     from mooring.audit import parse_arguments
     from mooring.suite.look import page_of
@@ -246,7 +236,29 @@ def look_(
         task=task,
         trust=trust,
     )
-    console.print(f"page: {page.save(out)}", highlight=False, markup=False, soft_wrap=True)
+    say(f"page: {page.save(out)}")
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is that of one run, by its name."""
+    return re.fullmatch(r".+-seed\d+", folder.absolute().name) is not None
+
+
+def commands_for(folder: Path) -> list[str]:
+    """Return a `mooring look` for each run below a folder that has weights, newest first; ValueError without any."""
+    runs = {path.parent for path in folder.rglob("epoch-*.safetensors") if is_run(path.parent)}
+    if not runs:
+        raise ValueError(
+            f"look: {folder} has no run with weights to look at. Train one with `mooring run TASK --out {folder}`, or "
+            "name another folder."
+        )
+    commands = []
+    for run in sorted(runs, key=lambda run: (-run.stat().st_mtime, run)):
+        record = run.with_name(f"{run.name}.json")
+        # A record writes the colon of package.module:Name as an at sign.
+        trust = " --trust" if "@" in run.name else ""
+        commands.append(f"mooring look {shlex.quote(str(record if record.exists() else run))}{trust}")
+    return commands
 
 
 def draw(
@@ -272,4 +284,4 @@ def draw(
     chosen = parse_numbers(graphs, "draw: --graphs")
     import_from_here(trust=trust)
     pictures.save(pictures.draw(target, chosen, layer, trust=trust), out)
-    console.print(f"picture: {out}", highlight=False, markup=False)
+    say(f"picture: {out}")

@@ -1,10 +1,10 @@
-"""Examination of a machine: is the library right here, and how fast is it? Behind ``mooring doctor``."""
+"""Examination of a machine: correctness and speed of the library on it. Behind ``mooring doctor``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -29,9 +29,8 @@ SHAPES = {"small graphs": "molecules-16", "larger ones": "2x100"}
 TIMED = {"cpu": ("peptides",), "cuda": ("peptides", "large")}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the verdict; ``right`` is None for what was measured or left out, and cannot be wrong."""
+class Outcome(NamedTuple):
+    """One line of the verdict; ``right`` is None for a measurement or a check left out, which cannot be wrong."""
 
     check: str
     right: bool | None
@@ -39,65 +38,64 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was found on a device."""
+class Examination:
+    """The outcomes of all checks on a device."""
 
     device: str
     machine: str
-    findings: tuple[Finding, ...]
+    outcomes: tuple[Outcome, ...]
 
     @property
     def wrong(self) -> list[str]:
         """The checks that failed."""
-        return [finding.check for finding in self.findings if finding.right is False]
+        return [outcome.check for outcome in self.outcomes if outcome.right is False]
 
     def to_table(self) -> Table:
         """Return one line per check."""
         marks = {True: "right", False: "WRONG", None: ""}
-        rows = tuple((one.check, marks[one.right], one.said) for one in self.findings)
-        alarms = frozenset((number, 1) for number, one in enumerate(self.findings) if one.right is False)
+        rows = tuple((check, marks[right], said) for check, right, said in self.outcomes)
+        alarms = frozenset((number, 1) for number, outcome in enumerate(self.outcomes) if outcome.right is False)
         verdict = f"{len(self.wrong)} wrong" if self.wrong else "all right"
         columns = (Column("check", left=True), Column("", left=True), Column("what was found", left=True, wide=True))
         return Table("doctor", f"mooring doctor, {self.device}: {verdict}", columns, rows, (self.machine,), alarms)
 
     def to_record(self) -> dict[str, Any]:
-        """Return the report as JSON; :func:`mooring.suite.records.write` adds versions and the commit."""
-        findings = [vars(one) for one in self.findings]
-        settings = {"float32_matmul_precision": torch.get_float32_matmul_precision()}
+        """Return the outcomes as JSON; :func:`mooring.suite.records.write` adds versions and the commit."""
         return {
             "kind": "doctor",
             "device": self.device,
             "machine": self.machine,
-            "settings": settings,
-            "findings": findings,
+            "settings": {"float32_matmul_precision": torch.get_float32_matmul_precision()},
+            "findings": [outcome._asdict() for outcome in self.outcomes],
         }
 
 
-def examine(device: str) -> Report:
-    """Run every check on ``cpu`` or ``cuda``, with a progress bar on a terminal; an error in one is its finding."""
+def examine(device: str) -> Examination:
+    """Run every check on ``cpu`` or ``cuda``, with a progress bar on a terminal; an error in one is its outcome."""
     setting = Setting(device=device)
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("doctor: --device is cuda, but torch finds no CUDA device. Use cpu.")
-    findings: list[Finding] = []
+    outcomes: list[Outcome] = []
     bar = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}")
     with Progress(*bar, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("doctor", total=len(CHECKS))
         for name, check in CHECKS.items():
             progress.update(task, description=f"doctor: {name}")
             try:
-                findings += [Finding(name, right, said) for right, said in check(setting)]
+                outcomes += [Outcome(name, right, said) for right, said in check(setting)]
             except Exception as error:  # compilers and drivers raise all kinds of errors
-                lines = str(error).strip().splitlines()
-                findings.append(Finding(name, False, f"{type(error).__name__}: {lines[0][:300] if lines else ''}"))
+                first, *_ = [*str(error).strip().splitlines(), ""]
+                outcomes.append(Outcome(name, False, f"{type(error).__name__}: {first[:300]}"))
             progress.advance(task)
-    return Report(device, describe_machine(device, torch.get_num_threads()), tuple(findings))
+    return Examination(device, describe_machine(device, torch.get_num_threads()), tuple(outcomes))
 
 
-Found = Iterator[tuple[bool | None, str]]
+# Pairs of `right` and `said`.
+Outcomes = Iterator[tuple[bool | None, str]]
 
 
-def check_kernels(setting: Setting) -> Found:
-    """The Triton kernels, as on first use."""
+def check_kernels(setting: Setting) -> Outcomes:
+    """Check the Triton kernels, as on first use."""
     if setting.device == "cpu":
         yield None, "Triton kernels need a GPU"
         return
@@ -111,40 +109,38 @@ def check_kernels(setting: Setting) -> Found:
         yield not fault, f"{str(dtype).removeprefix('torch.')}: {fault or 'right'}"
 
 
-def check_oracle(setting: Setting) -> Found:
-    """Write, read and Slot-FiLM in float32 against the oracle in float64, values and gradients."""
+def check_oracle(setting: Setting) -> Outcomes:
+    """Compare write, read and Slot-FiLM in float32 with the oracle in float64, values and gradients."""
     for about, shape in SHAPES.items():
         index = get_shape(shape).batch()
         nodes, graphs = index.numel(), int(index[-1]) + 1
-        slots, memory = (SLOTS, HEADS, CHANNELS), (graphs, SLOTS, HEADS, CHANNELS)
+        query, x, memory = (SLOTS, HEADS, CHANNELS), (nodes, 1, CHANNELS), (graphs, SLOTS, HEADS, CHANNELS)
         weights = (DIM, CHANNELS), (DIM,), (2 * CHANNELS, DIM), (2 * CHANNELS,)
-        inputs = [
-            one / one.size(-1) ** 0.5 for one in _draw(slots, (nodes, 1, CHANNELS), memory, (nodes, DIM), *weights)
-        ]
+        inputs = [tensor / tensor.size(-1) ** 0.5 for tensor in _draw(query, x, memory, (nodes, DIM), *weights)]
         fast = _results(ops.write, ops.read, ops.film, [tensor.to(setting.device) for tensor in inputs], index)
         slow = _results(reference.write, _read, plain.film, [tensor.double() for tensor in inputs], index)
-        x, plan = inputs[1].to(setting.device), ops.plan(index.to(setting.device))
-        code = str(getattr(backend.of(plan, x), "__name__", "")).rpartition(".")[2]
+        chosen = backend.of(ops.plan(index.to(setting.device)), inputs[1].to(setting.device))
+        code = str(getattr(chosen, "__name__", "")).rpartition(".")[2]
         error = _error(fast, slow)
         yield error <= LIMIT, f"{about}: {code} chosen, error {error:.1e} (values, gradients)"
 
 
-def check_repeat(setting: Setting) -> Found:
-    """The same step twice."""
+def check_repeat(setting: Setting) -> Outcomes:
+    """Take the same step twice."""
     run = _stepper(setting)
-    same = all(torch.equal(one, other) for one, other in zip(run(), run(), strict=True))
+    same = all(map(torch.equal, run(), run()))
     yield same, f"two runs are {'equal in every bit' if same else 'different'}"
 
 
-def check_compile(setting: Setting) -> Found:
-    """``torch.compile`` of the whole module, with dynamic shapes."""
+def check_compile(setting: Setting) -> Outcomes:
+    """Compile the whole module with dynamic shapes."""
     compiler = "aot_eager" if setting.device == "cpu" else "inductor"
     error = _error(_stepper(setting, compiler)(), _stepper(setting)())
     yield error <= LIMIT, f"{compiler}, fullgraph and dynamic: error {error:.1e} to uncompiled"
 
 
-def check_capture(setting: Setting) -> Found:
-    """A forward pass captured in a CUDA graph and replayed with other features."""
+def check_capture(setting: Setting) -> Outcomes:
+    """Capture a forward pass in a CUDA graph and replay it with other features."""
     if setting.device == "cpu":
         yield None, "CUDA graphs need a GPU"
         return
@@ -164,8 +160,8 @@ def check_capture(setting: Setting) -> Found:
     yield same, f"a replay is {'equal' if same else 'not equal'} to a forward pass"
 
 
-def check_halves(setting: Setting) -> Found:
-    """Autocast, and a module in bfloat16, against float32."""
+def check_halves(setting: Setting) -> Outcomes:
+    """Compare autocast, and a module in bfloat16, with float32."""
     right = _stepper(setting)()
     for name, dtype in (("autocast", torch.float32), ("bfloat16 module", torch.bfloat16)):
         with torch.autocast(setting.device, torch.bfloat16, enabled=name == "autocast"):
@@ -173,15 +169,15 @@ def check_halves(setting: Setting) -> Found:
         yield error <= HALF_LIMIT, f"{name}: error {error:.1e} to float32"
 
 
-def measure_memory(setting: Setting) -> Found:
-    """Peak memory of a training step."""
+def measure_memory(setting: Setting) -> Outcomes:
+    """Measure the peak memory of a training step."""
     for shape in TIMED[setting.device]:
         extra = extra_memory([OURS], shape, setting)[OURS]
         yield None, f"{shape}: {extra:.1f} times input + output + input gradient"
 
 
-def measure_speed(setting: Setting) -> Found:
-    """Time, least traffic over time, and peers; all in one run."""
+def measure_speed(setting: Setting) -> Outcomes:
+    """Time a step beside peers and a copy; all in one run."""
     for shape in TIMED[setting.device]:
         batch = get_shape(shape).batch()
         timings, notes = time_peers(batch, [OURS, *PEERS], setting, repeats=3)
@@ -194,7 +190,7 @@ def measure_speed(setting: Setting) -> Found:
         yield None, f"{shape}: time over ours: {', '.join(ratios)}"
 
 
-CHECKS: dict[str, Callable[[Setting], Found]] = {
+CHECKS: dict[str, Callable[[Setting], Outcomes]] = {
     "kernels": check_kernels,
     "oracle": check_oracle,
     "repeatable": check_repeat,
@@ -253,22 +249,18 @@ def _stepper(
     def run() -> list[Tensor]:
         leaf = x.detach().requires_grad_()
         out = call(leaf, ptr=plan.offsets) if compiler else call(leaf, plan=plan)
-        grads = torch.autograd.grad(out.float().square().mean(), [leaf, *weights], allow_unused=True)
-        return [
-            out,
-            *(
-                torch.zeros_like(one) if grad is None else grad
-                for one, grad in zip([leaf, *weights], grads, strict=True)
-            ),
-        ]
+        loss = out.float().square().mean()
+        grads = torch.autograd.grad(loss, [leaf, *weights], allow_unused=True, materialize_grads=True)
+        return [out, *grads]
 
     return run
 
 
 def _error(results: Sequence[Tensor], right: Sequence[Tensor]) -> float:
     """Return the largest error relative to the largest number of each result; NaN if there is one."""
-    pairs = [
-        (one.detach().double().cpu(), other.detach().double().cpu()) for one, other in zip(results, right, strict=True)
-    ]
-    errors = [(one - other).abs().max() / other.abs().max().clamp(min=1e-3) for one, other in pairs]
+    errors = []
+    for result, expected in zip(results, right, strict=True):
+        expected = expected.detach().double().cpu()
+        error = (result.detach().double().cpu() - expected).abs().max()
+        errors.append(error / expected.abs().max().clamp(min=1e-3))
     return float(torch.stack(errors).max())

@@ -24,7 +24,7 @@ from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordErro
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
-from mooring.suite.train.checkpoint import read_checkpoint
+from mooring.suite.train.checkpoint import load_weights, read_checkpoint
 from mooring.suite.train.config import strict
 from mooring.suite.train.experiment import Experiment, get_experiment, registered_experiment
 
@@ -38,12 +38,31 @@ PLAIN = (Data, DataEdgeAttr, DataTensorAttr, HeteroData, BaseStorage, EdgeStorag
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """A network with the weights that a run selected, and the experiment it is from."""
 
     net: nn.Module
     experiment: Experiment
     title: str
+
+    def page(self, data: str | None = None, **options: Any) -> Page:
+        """Return the page of the network on the run's first training batch, or on data as in :func:`page_of`."""
+        if data is not None:
+            return look(self.net, load_data(data), title=self.title, **options)
+        name, batch = self.experiment.name, self.experiment.train_batch(0, 0)
+        try:
+            as_batch(batch)
+        except TypeError as error:
+            raise ValueError(
+                f"look: a training batch of {name} is not PyG data ({str(error).removeprefix('look: ')}) Pass data for "
+                "the network with --data."
+            ) from error
+        try:
+            return look(
+                self.net, batch, call=lambda net, _: self.experiment.loss(net, batch, 0), title=self.title, **options
+            )
+        except NoMemory as error:
+            raise NoMemory(f"look: {self.title}: this model has no memory to show.") from error
 
 
 def page_of(
@@ -73,7 +92,7 @@ def page_of(
     options: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
     if Path(target).exists():
         run = trained(Path(target), task, trust=trust)
-        return _run_page(run, data, card=_card(run.net) if audited else None, **options)
+        return run.page(data, card=_card(run.net) if audited else None, **options)
     from mooring import audit
 
     module = _module(target, channels, arguments or {})
@@ -87,16 +106,8 @@ def page_of(
     return look(module, shown, card=card, title=target, **options)
 
 
-def insides(
-    sources: Sequence[Path], most: int = MOST_INSIDES, *, trust: bool = False
-) -> tuple[list[Inside], list[str]]:
-    """Return pages for a report, of each model with weights beside its record at its first seed, and notes.
-
-    Args:
-        sources: folders or files of records.
-        most: largest number of pages.
-        trust: as in :func:`page_of`.
-    """
+def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Inside], list[str]]:
+    """Return pages for a report, of each model with weights beside its record at its first seed, and notes."""
     runs: dict[tuple[Path, str], Record] = {}
     for record in sorted(load(sources, skip=True).kind("run"), key=lambda record: record.seed):
         if any(record.path.with_suffix("").glob("epoch-*.safetensors")):
@@ -104,14 +115,13 @@ def insides(
     pages: list[Inside] = []
     notes: list[str] = []
     for record in sorted(runs.values(), key=lambda record: rank(record.model), reverse=True):
-        again = f"mooring look {shlex.quote(str(record.path))}{' --trust' if ':' in record.model else ''}"
-        if len(pages) == most:
-            notes.append(f"No more than {most} memories are shown; this is one of the others: `{again}`.")
+        command = f"mooring look {shlex.quote(str(record.path))}{' --trust' if ':' in record.model else ''}"
+        if len(pages) == MOST_INSIDES:
+            notes.append(f"No more than {MOST_INSIDES} memories are shown; this is one of the others: `{command}`.")
             continue
         try:
             run = trained(record.path, trust=trust)
-            page = _run_page(run, None, graphs=None, max_nodes=FEW_NODES)
-            pages.append(Inside(run.title, again, page.html))
+            pages.append(Inside(run.title, command, run.page(max_nodes=FEW_NODES).html))
         except NoMemory:
             continue
         # Weights or data that are missing cost one picture and not the page.
@@ -121,22 +131,28 @@ def insides(
     return pages, notes
 
 
-def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> Trained:
+def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> TrainedRun:
     """Return the network of a run, from its record, its folder or one of its checkpoints.
 
-    Args:
-        path: the record, folder or checkpoint.
-        imported: the import name of a user-defined experiment.
-        trust: as in :func:`page_of`.
+    `imported` is the import name of a user-defined experiment, `trust` as in :func:`page_of`.
     """
     if path.suffix == ".json":
         record = RunRecord.read(path)
         task, model, seed, folder = record.task, record.model, record.seed, path.with_suffix("")
-        checkpoint = _newest(folder, path)
     else:
-        folder = path if path.is_dir() else path.parent
-        task, model, seed = _named(folder)
-        checkpoint = _newest(folder, path) if path.is_dir() else path
+        folder = (path if path.is_dir() else path.parent).absolute()
+        # The folder of a run is task/variant/model-seed0.
+        quoted, separator, number = folder.name.rpartition("-seed")
+        if not separator or not number.isdigit():
+            raise RecordError(f"{path}: not the folder of a run, e.g. runs/two-radius/quick/anchored-seed0.")
+        task, model, seed = folder.parents[1].name, unquote(quoted.replace("@", ":")), int(number)
+    whole = path.is_dir() or path.suffix == ".json"
+    checkpoints = sorted(folder.glob("epoch-*.safetensors")) if whole else [path]
+    if not checkpoints:
+        raise RecordError(
+            f"{path}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
+        )
+    checkpoint = checkpoints[-1]
     # Building the network imports a name with a colon.
     if ":" in model and not trust:
         raise RecordError(
@@ -149,23 +165,16 @@ def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> 
         raise RecordError(f"{checkpoint}: cannot be read: {content}. Pick another, or run again.")
     state, facts = content
     cls = _experiment(task, imported, path)
-    plain = {name: value for name, value in facts["config"].items() if name not in DEFAULT_HARDWARE}
-    config_type = type(cls.presets[cls.usual_preset()])
-    experiment = cls(strict(config_type, plain, str(checkpoint)), model, seed)
+    config = {name: value for name, value in facts["config"].items() if name not in DEFAULT_HARDWARE}
+    experiment = cls(strict(type(cls.presets[cls.usual_preset()]), config, str(checkpoint)), model, seed)
     if "task" in facts:
-        identity = Identity(
-            task, model, seed, facts["config"], data=None, code=code_hashes(experiment.source_modules())
-        )
+        code = code_hashes(experiment.source_modules())
+        identity = Identity(task, model, seed, facts["config"], data=None, code=code)
         identity.require(facts, checkpoint, "Its weights are not those of this run: train it again.")
     with torch.random.fork_rng(devices=[]):
         net = experiment.build()
-    try:
-        net.load_state_dict(state.best_weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RecordError(f"{checkpoint}: its weights do not fit the network ({reason}).") from error
-    epoch = state.selected_epoch + 1
-    return Trained(net, experiment, f"{task}: {model}, seed {seed}, after epoch {epoch}")
+    load_weights(net, state.best_weights, folder)
+    return TrainedRun(net, experiment, f"{task}: {model}, seed {seed}, after epoch {state.selected_epoch + 1}")
 
 
 def _experiment(task: str, imported: str | None, path: Path) -> type[Experiment]:
@@ -182,30 +191,6 @@ def _experiment(task: str, imported: str | None, path: Path) -> type[Experiment]
             f"{path}: a run of {task!r}, but --task {imported} is called {cls.name!r}. Name its class.", path
         )
     return cls
-
-
-def _run_page(run: Trained, data: str | None, **options: Any) -> Page:
-    shown = _first_batch(run.experiment) if data is None else load_data(data)
-    call = None if data is not None else lambda net, _: run.experiment.loss(net, shown, 0)
-    try:
-        return look(run.net, shown, call=call, title=run.title, **options)
-    except NoMemory as error:
-        if data is not None:
-            raise
-        raise NoMemory(f"look: {run.title}: this model has no memory to show.") from error
-
-
-def _first_batch(experiment: Experiment) -> Any:
-    """Return a run's first training batch; ValueError if it cannot be drawn."""
-    batch = experiment.train_batch(0, 0)
-    try:
-        as_batch(batch)
-    except TypeError as error:
-        raise ValueError(
-            f"look: a training batch of {experiment.name} is not PyG data ({str(error).removeprefix('look: ')}) Pass "
-            "data for the network with --data."
-        ) from error
-    return batch
 
 
 def load_data(source: str) -> Any:
@@ -268,29 +253,12 @@ def _card(net: nn.Module) -> Card | None:
     """Return the audit card of a network's first memory; None if there is none, which :func:`look` reports."""
     from mooring import audit
 
-    for name, memory in memories(net):
-        if getattr(memory, "address_channels", None) is not None:
-            raise ValueError(
-                f"look: --audit calls a module as module(x, batch), and {name} of this run needs addresses. Leave it "
-                "out."
-            )
-        width: Any = memory.channels
-        return audit.audit(memory, channels=width, name=name)
-    return None
-
-
-def _newest(folder: Path, target: Path) -> Path:
-    checkpoints = sorted(folder.glob("epoch-*.safetensors"))
-    if not checkpoints:
-        raise RecordError(
-            f"{target}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
+    name, memory = next(iter(memories(net)), ("", None))
+    if memory is None:
+        return None
+    if getattr(memory, "address_channels", None) is not None:
+        raise ValueError(
+            f"look: --audit calls a module as module(x, batch), and {name} of this run needs addresses. Leave it out."
         )
-    return checkpoints[-1]
-
-
-def _named(folder: Path) -> tuple[str, str, int]:
-    """Return task, model and seed from the path of a run's folder, ``task/variant/model-seed0``."""
-    model, separator, seed = folder.absolute().name.rpartition("-seed")
-    if not separator or not seed.isdigit():
-        raise RecordError(f"{folder}: not the folder of a run, e.g. runs/two-radius/quick/anchored-seed0.")
-    return folder.absolute().parents[1].name, unquote(model.replace("@", ":")), int(seed)
+    width: Any = memory.channels
+    return audit.audit(memory, channels=width, name=name)

@@ -1,4 +1,4 @@
-"""A Lightning callback that logs what the memories of a model do while it trains, and Lightning's loggers by name."""
+"""A Lightning callback that logs measurements of the memories while a model trains, and Lightning's loggers by name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOGGERS = ("tensorboard", "csv", "wandb")
 class MemoryLogger(lightning.Callback):
     """Logs the numbers of :func:`mooring.look.measure` for every memory, to whatever logger the trainer has.
 
-    They are taken from the training step itself, so nothing is computed twice and training is the same with it and
-    without it. Their names are ``memory/PLACE/NUMBER``, e.g. ``memory/net.memories.0/slots_read``.
+    They come from the training step itself, so nothing is computed twice and training does not change. Their names are
+    ``memory/PLACE/NUMBER``, e.g. ``memory/net.memories.0/slots_read``.
 
     Args:
         every: steps from one measurement to the next. A measured step keeps its weights of write and read, which adds a
             quarter to two thirds to the time of its memories.
-        first_step: number of the first step, for a training that goes on from an earlier one.
+        first_step: number of the first step, for a resumed training.
 
     >>> trainer = lightning.Trainer(callbacks=[MemoryLogger(every=100)], logger=False, enable_checkpointing=False)
     """
@@ -36,7 +36,7 @@ class MemoryLogger(lightning.Callback):
     def __init__(self, every: int = 50, first_step: int = 0) -> None:
         self.every = check_count(type(self).__name__, "every", every)
         self.first_step = first_step
-        self._open: ExitStack | None = None
+        self._open = ExitStack()
         self._calls: list[Any] = []
 
     def on_train_batch_start(
@@ -44,7 +44,6 @@ class MemoryLogger(lightning.Callback):
     ) -> None:
         self._close()
         if trainer.loggers and trainer.is_global_zero and trainer.global_step % self.every == 0:
-            self._open = ExitStack()
             self._calls = self._open.enter_context(watched(pl_module))
 
     def on_train_batch_end(
@@ -64,16 +63,12 @@ class MemoryLogger(lightning.Callback):
 
     def _close(self) -> list[Any]:
         calls, self._calls = self._calls, []
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        self._open.close()
         return calls
 
 
-def check_logger(name: str | None) -> None:
-    """ValueError for a logger that does not exist or whose package is missing."""
-    if name is None:
-        return
+def check_logger(name: str) -> None:
+    """Raise ValueError for a logger that does not exist or whose package is missing."""
     if name not in LOGGERS:
         meant = suggest(name, LOGGERS, f"the loggers are {', '.join(LOGGERS)}.")
         raise ValueError(f"run: unknown logger {name!r}; {meant}")
@@ -88,7 +83,7 @@ def follow(name: str, experiment: Any, folder: Path, epochs_done: int) -> tuple[
         name: one of :data:`LOGGERS`. W&B stays offline unless ``WANDB_MODE`` says otherwise.
         experiment: what is trained.
         folder: of the run.
-        epochs_done: where training goes on. A resumed run writes beside what it wrote before.
+        epochs_done: epochs of earlier starts. A resumed run writes beside its earlier logs.
     """
     check_logger(name)
     steps, version = experiment.config.steps_per_epoch, f"from-epoch-{epochs_done}"

@@ -1,4 +1,4 @@
-"""A table of molecules: SMILES and labels in named columns, and every line that could not be used as it stands."""
+"""A table of molecules: SMILES and labels in named columns, and every line that could not be used as it is."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ from torch_geometric.data import Data
 
 from mooring.named import suggest
 
-# What tables write where there is no value.
+# Spellings of a missing value.
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-"}
 MOST_LISTED = 10
 
 
 @dataclass
 class Molecules:
-    """The molecules of a file.
+    """The molecules of a file: graphs with PyG's features, SMILES, lines and labels ``[molecules, targets]``.
 
     Args:
-        graphs: one per molecule, with PyG's features of atoms and bonds.
-        smiles: as the file has them.
-        lines: the line of each.
-        labels: ``[molecules, targets]``, NaN where there is none.
-        problems: what could not be used, by line.
+        problems: lines that could not be used as they are.
         missing: the lines without a label, by target.
     """
 
@@ -42,7 +38,7 @@ class Molecules:
     missing: dict[str, list[int]] = field(default_factory=dict)
 
     def listed(self) -> list[str]:
-        """Return the first problems and how many there are beyond them, and where labels are missing."""
+        """Return the first problems, the number of the others, and the lines without labels."""
         rest = len(self.problems) - MOST_LISTED
         notes = [*self.problems[:MOST_LISTED], *([f"... and {rest} more lines"] if rest > 0 else [])]
         for name, lines in self.missing.items():
@@ -52,72 +48,49 @@ class Molecules:
 
 
 def read_molecules(path: Path, smiles: str, targets: Sequence[str] = ()) -> Molecules:
-    """Read the molecules of a CSV file with a header line.
+    """Read the molecules of a CSV file with a header line, from a column of SMILES and columns of labels.
 
-    A line whose SMILES cannot be read is left out. A label that is missing or not a number is NaN; of the latter, as
-    of the former, the problems tell.
-
-    Args:
-        path: the file.
-        smiles: name of the column of SMILES.
-        targets: names of the columns of labels.
+    A line whose SMILES cannot be read is left out. A label that is missing or not a number is NaN. Both are listed.
     """
-    require_rdkit()
+    if importlib.util.find_spec("rdkit") is None:
+        raise ImportError("train: SMILES are read with RDKit, which is missing: pip install 'mooring[molecules]'")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not text in UTF-8 ({error.reason}). Save it as CSV in UTF-8.") from error
     reader = csv.reader(text.splitlines())
     header = [name.strip() for name in next(reader, [])]
-    places = [_column(path, header, name) for name in (smiles, *targets)]
-    found, labels = Molecules(), []
+    for name in (smiles, *targets):
+        if name not in header:
+            first = ",".join(header)
+            meant = suggest(name, header, f"its first line is {first[:120]!r}, which must name the columns.")
+            raise ValueError(f"{path}: has no column {name!r}; {meant}")
+    molecules, labels = Molecules(), []
     for row in reader:
         line = reader.line_num
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(header):
-            found.problems.append(f"line {line}: has {len(row)} fields, the header {len(header)}; left out")
+            molecules.problems.append(f"line {line}: has {len(row)} fields, the header {len(header)}; left out")
             continue
-        graph = _graph(row[places[0]].strip())
+        cells = {name: row[header.index(name)].strip() for name in (smiles, *targets)}
+        graph = _graph(cells[smiles])
         if isinstance(graph, str):
-            found.problems.append(f"line {line}: {graph}; left out")
+            molecules.problems.append(f"line {line}: {graph}; left out")
             continue
-        found.graphs.append(graph)
-        found.smiles.append(row[places[0]].strip())
-        found.lines.append(line)
-        labels.append([_label(found, line, name, row[place]) for name, place in zip(targets, places[1:], strict=True)])
-    if not found.graphs:
-        said = "; ".join(found.listed()) or "there are no lines below the header"
-        raise ValueError(f"{path}: no molecule could be read from column {smiles!r}: {said}.")
-    found.labels = torch.tensor(labels, dtype=torch.float64).view(len(labels), len(targets))
-    return found
-
-
-def require_rdkit() -> None:
-    """ImportError where RDKit, which reads SMILES, is not installed."""
-    if importlib.util.find_spec("rdkit") is None:
-        raise ImportError("train: SMILES are read with RDKit, which is missing: pip install 'mooring[molecules]'")
-
-
-def write_predictions(path: Path, molecules: Molecules, names: Iterable[str], values: Tensor) -> None:
-    """Write a CSV of the molecules with one column per target."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["line", "smiles", *names])
-        for line, smiles, row in zip(molecules.lines, molecules.smiles, values.tolist(), strict=True):
-            writer.writerow([line, smiles, *(f"{value:.6g}" for value in row)])
-
-
-def _column(path: Path, header: list[str], name: str) -> int:
-    if name in header:
-        return header.index(name)
-    first = ",".join(header)
-    meant = suggest(name, header, f"its first line is {first[:120]!r}, which must name the columns.")
-    raise ValueError(f"{path}: has no column {name!r}; {meant}")
+        molecules.graphs.append(graph)
+        molecules.smiles.append(cells[smiles])
+        molecules.lines.append(line)
+        labels.append([_label(molecules, line, name, cells[name]) for name in targets])
+    if not molecules.graphs:
+        reasons = "; ".join(molecules.listed()) or "there are no lines below the header"
+        raise ValueError(f"{path}: no molecule could be read from column {smiles!r}: {reasons}.")
+    molecules.labels = torch.tensor(labels, dtype=torch.float64).view(len(labels), len(targets))
+    return molecules
 
 
 def _graph(smiles: str) -> Data | str:
-    """The graph of a molecule, or why there is none."""
+    """Return the graph of a molecule, or the reason why there is none."""
     from rdkit import Chem, RDLogger
     from torch_geometric.utils import from_rdmol
 
@@ -133,16 +106,24 @@ def _graph(smiles: str) -> Data | str:
     return Data(x=graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
 
 
-def _label(found: Molecules, line: int, name: str, text: str) -> float:
-    text = text.strip()
+def _label(molecules: Molecules, line: int, name: str, text: str) -> float:
     if text.lower() in MISSING:
-        found.missing.setdefault(name, []).append(line)
+        molecules.missing.setdefault(name, []).append(line)
         return math.nan
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        found.problems.append(f"line {line}: {name} is {text!r}, which is not a number; taken as missing")
+        molecules.problems.append(f"line {line}: {name} is {text!r}, which is not a number; taken as missing")
         return math.nan
     return value
+
+
+def write_predictions(path: Path, molecules: Molecules, names: Iterable[str], values: Tensor) -> None:
+    """Write a CSV of the molecules with one column per target."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["line", "smiles", *names])
+        for line, smiles, row in zip(molecules.lines, molecules.smiles, values.tolist(), strict=True):
+            writer.writerow([line, smiles, *(f"{value:.6g}" for value in row)])

@@ -1,4 +1,4 @@
-"""A network trained on a table of molecules, its metrics, and the folder it is kept in."""
+"""A network trained on a table of molecules, its metrics, and its folder."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mooring.models.plain import plain_arguments
 from mooring.suite.files import write_atomic
 from mooring.suite.molecule_csv import Molecules
 from mooring.suite.real.metrics import loss_of, score
+from mooring.table import Column, Table
 
 Kind = Literal["regression", "classification"]
 METRICS: dict[Kind, tuple[str, ...]] = {
@@ -35,12 +36,7 @@ CONFIG, WEIGHTS, ABOUT = "config.json", "model.safetensors", "training.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is trained.
-
-    Args:
-        channels, layers, slots: its size.
-        epochs, learning_rate, seed: of the training. The seed also decides which molecules are held out.
-    """
+    """Size of the network, and settings of the training; the seed also decides which molecules are held out."""
 
     channels: int = 64
     layers: int = 4
@@ -51,13 +47,10 @@ class Settings:
 
 
 @dataclass
-class Trained:
-    """A network and what its outputs mean.
+class TrainedGNN:
+    """A network with the plain values it was built from, the meaning of its outputs, and its metrics.
 
     Args:
-        net, config: the network, and the plain values it was built from.
-        kind: of the targets.
-        targets: their names.
         mean, std: of each target in training; a regression's outputs are in these units.
         metrics: by split, metric and target.
     """
@@ -74,8 +67,7 @@ class Trained:
     def predict(self, graphs: Sequence[Data]) -> Tensor:
         """Return values, or probabilities of class 1, ``[molecules, targets]``."""
         self.net.eval()
-        parts = [_outputs(self.net, batch).double() for batch in DataLoader(list(graphs), batch_size=256)]
-        outputs = torch.cat(parts)
+        outputs = torch.cat([_outputs(self.net, batch) for batch in DataLoader(list(graphs), batch_size=256)]).double()
         return outputs.sigmoid() if self.kind == "classification" else outputs * self.std + self.mean
 
     def save(self, folder: Path) -> None:
@@ -87,8 +79,8 @@ class Trained:
         write_atomic(folder / ABOUT, json.dumps({**about, "metrics": self.metrics}, indent=1))
 
     @classmethod
-    def load(cls, folder: Path) -> Trained:
-        """Read what :meth:`save` wrote."""
+    def load(cls, folder: Path) -> TrainedGNN:
+        """Read the folder of :meth:`save`."""
         for name in (CONFIG, WEIGHTS, ABOUT):
             if not (folder / name).is_file():
                 raise ValueError(
@@ -100,69 +92,97 @@ class Trained:
         mean, std = (torch.tensor(about[name], dtype=torch.float64) for name in ("mean", "std"))
         return cls(net, config, about["kind"], about["targets"], mean, std, about["metrics"])
 
+    def to_table(self) -> Table:
+        """Return the metrics of the held-out molecules, one row per target."""
+        names, counts = METRICS[self.kind], self.metrics["molecules"]
+        splits = {"test": "test", "valid": "validation"}
+        heads = [Column(name.replace("_", " "), group=group) for group in splits.values() for name in names]
+        values = [[self.metrics[split][name][target] for split in splits for name in names] for target in self.targets]
+        rows = [
+            (target, *("–" if value is None else f"{value:.3f}" for value in row))
+            for target, row in zip(self.targets, values, strict=True)
+        ]
+        note = (
+            f"{self.kind}; trained on {counts['train']}, selected on {counts['valid']}, tested on {counts['test']} "
+            "molecules"
+        )
+        return Table("train", "held-out molecules", (Column("target", left=True), *heads), tuple(rows), notes=(note,))
+
 
 def train(
-    molecules: Molecules, targets: Sequence[str], settings: Settings, progress: Callable[[str], None] = print
-) -> Trained:
+    molecules: Molecules, targets: Sequence[str], settings: Settings, progress: Callable[[str], None]
+) -> TrainedGNN:
     """Train on eight tenths of the molecules, select the epoch on one, measure on the last.
 
-    Targets that are all 0 or 1 are classes, any others values.
-
-    Args:
-        molecules: with labels.
-        targets: names of the labels.
-        settings: sizes and epochs.
-        progress: receives a line per epoch.
+    Targets that are all 0 or 1 are classes, any others values. `progress` receives a line per epoch. The caller's
+    random state is restored.
     """
     labelled = (~molecules.labels.isnan()).any(dim=1).nonzero().squeeze(1)
-    if len(labelled) < FEWEST:
+    count = len(labelled)
+    if count < FEWEST:
         raise ValueError(
-            f"train: {len(labelled)} molecules have a label but at least {FEWEST} were expected. Check the columns, or "
+            f"train: {count} molecules have a label but at least {FEWEST} were expected. Check the columns, or "
             "add molecules."
         )
     labels = molecules.labels[labelled]
-    present = labels[~labels.isnan()]
-    kind: Kind = "classification" if bool(((present == 0) | (present == 1)).all()) else "regression"
+    classifies = bool((labels.isnan() | (labels == 0) | (labels == 1)).all())
+    kind: Kind = "classification" if classifies else "regression"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        graphs = [molecules.graphs[number] for number in labelled.tolist()]
-        return _trained(graphs, labels, kind, targets, settings, progress)
-
-
-def _trained(
-    graphs: list[Data],
-    labels: Tensor,
-    kind: Kind,
-    targets: Sequence[str],
-    settings: Settings,
-    progress: Callable[[str], None],
-) -> Trained:
-    parts = _split(len(graphs))
-    mean, std = (torch.zeros(len(targets)).double(), torch.ones(len(targets)).double())
-    if kind == "regression":
-        mean, std = _units(targets, labels[parts["train"]])
-    rows = ((labels - mean) / std).float().unsqueeze(1)
-    graphs = [Data(**graph.to_dict(), y=row) for graph, row in zip(graphs, rows, strict=True)]
-    config = _config(settings, graphs, parts["train"], len(targets))
-    result = Trained(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std, {})
-    split = {name: [graphs[number] for number in numbers.tolist()] for name, numbers in parts.items()}
-    _fit(result, split, labels[parts["valid"]], settings, progress)
-    for name in ("valid", "test"):
-        predicted, true = result.predict(split[name]), labels[parts[name]]
-        result.metrics[name] = {
-            metric: {
-                target: _plain(score(metric, predicted[:, [place]], true[:, [place]]))  # type: ignore[arg-type]
-                for place, target in enumerate(targets)
-            }
-            for metric in METRICS[kind]
+        order, held = torch.randperm(count), max(1, count // 10)
+        parts = {"train": order[2 * held :], "valid": order[:held], "test": order[held : 2 * held]}
+        mean, std = torch.zeros(len(targets)).double(), torch.ones(len(targets)).double()
+        if not classifies:
+            mean, std = _units(targets, labels[parts["train"]])
+        rows = ((labels - mean) / std).float().unsqueeze(1)
+        graphs = [
+            Data(**molecules.graphs[number].to_dict(), y=row)
+            for number, row in zip(labelled.tolist(), rows, strict=True)
+        ]
+        split = {name: [graphs[number] for number in numbers.tolist()] for name, numbers in parts.items()}
+        config = {
+            "encoder": [len(values) for values in x_map.values()],
+            "edge_encoder": [len(values) for values in e_map.values()],
+            "channels": settings.channels,
+            "out_channels": len(targets),
+            "layers": settings.layers,
+            "memory": {"slots": settings.slots},
+            "readout": "mean+sum",
+            "dropout": 0.1,
+            "typical_size": round(sum(int(graph.num_nodes or 0) for graph in split["train"]) / len(split["train"]), 3),
         }
+        result = TrainedGNN(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std, {})
+        _fit(result, split, labels[parts["valid"]], settings, progress)
+        for name in ("valid", "test"):
+            predicted, true = result.predict(split[name]), labels[parts[name]]
+            result.metrics[name] = {
+                metric: {
+                    target: _finite(score(metric, predicted[:, [column]], true[:, [column]]))  # type: ignore[arg-type]
+                    for column, target in enumerate(targets)
+                }
+                for metric in METRICS[kind]
+            }
     result.metrics["molecules"] = {name: len(numbers) for name, numbers in parts.items()}
     result.metrics["settings"] = asdict(settings)
     return result
 
 
+def _units(targets: Sequence[str], labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each target; ValueError if there is none."""
+    mean = labels.nanmean(dim=0)
+    std = (labels - mean).square().nanmean(dim=0).sqrt()
+    for name, value, spread in zip(targets, mean.tolist(), std.tolist(), strict=True):
+        if math.isnan(value):
+            raise ValueError(f"train: {name} has no number among the molecules trained on. Leave it out.")
+        if spread == 0.0:
+            raise ValueError(
+                f"train: {name} is {value:g} wherever it is given, so nothing can be learned. Leave it out."
+            )
+    return mean, std
+
+
 def _fit(
-    result: Trained, split: dict[str, list[Data]], valid: Tensor, settings: Settings, progress: Callable[[str], None]
+    result: TrainedGNN, split: dict[str, list[Data]], valid: Tensor, settings: Settings, progress: Callable[[str], None]
 ) -> None:
     """Train the network of a result and keep the weights of its best epoch."""
     net, classifies = result.net, result.kind == "classification"
@@ -173,7 +193,7 @@ def _fit(
     metric = METRICS[result.kind][0]
     # A last batch of one atom has no variance.
     loader = DataLoader(split["train"], batch_size=BATCH, shuffle=True, drop_last=len(split["train"]) >= BATCH)
-    best, kept = -math.inf, _copied(net)
+    best, weights = -math.inf, {}
     for epoch in range(settings.epochs):
         net.train()
         total = 0.0
@@ -187,52 +207,17 @@ def _fit(
             total += loss.item() / len(loader)
         value = score(metric, result.predict(split["valid"]), valid)  # type: ignore[arg-type]
         quality = value if classifies else -value
-        # Where nothing can be measured, such as ranks of one class, the last epoch is kept.
+        # If nothing can be measured, such as ranks of one class, the last epoch is kept.
         if quality >= best or math.isnan(quality):
-            best, kept = (best if math.isnan(quality) else quality), _copied(net)
+            best = best if math.isnan(quality) else quality
+            weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
         progress(f"epoch {epoch + 1} of {settings.epochs}: loss {total:.4f}, {metric} of the validation {value:.4f}")
-    net.load_state_dict(kept)
-
-
-def _copied(net: GNN) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+    net.load_state_dict(weights)
 
 
 def _outputs(net: GNN, batch: Any) -> Tensor:
     return net(batch.x, batch.edge_index, batch.edge_attr, batch.batch, ptr=batch.ptr)
 
 
-def _split(count: int) -> dict[str, Tensor]:
-    """Eight tenths, a tenth, a tenth, by torch's generator."""
-    order, held = torch.randperm(count), max(1, count // 10)
-    return {"train": order[2 * held :], "valid": order[:held], "test": order[held : 2 * held]}
-
-
-def _units(targets: Sequence[str], labels: Tensor) -> tuple[Tensor, Tensor]:
-    mean = labels.nanmean(dim=0)
-    std = (labels - mean).square().nanmean(dim=0).sqrt()
-    for name, one, spread in zip(targets, mean.tolist(), std.tolist(), strict=True):
-        if math.isnan(one):
-            raise ValueError(f"train: {name} has no number among the molecules trained on. Leave it out.")
-        if spread == 0.0:
-            raise ValueError(f"train: {name} is {one:g} wherever it is given, so nothing can be learned. Leave it out.")
-    return mean, std
-
-
-def _config(settings: Settings, graphs: list[Data], trained: Tensor, out_channels: int) -> dict[str, Any]:
-    sizes = sum(int(graphs[number].num_nodes) for number in trained.tolist()) / len(trained)
-    return {
-        "encoder": [len(values) for values in x_map.values()],
-        "edge_encoder": [len(values) for values in e_map.values()],
-        "channels": settings.channels,
-        "out_channels": out_channels,
-        "layers": settings.layers,
-        "memory": {"slots": settings.slots},
-        "readout": "mean+sum",
-        "dropout": 0.1,
-        "typical_size": round(sizes, 3),
-    }
-
-
-def _plain(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,7 @@ Graph = TypeVar("Graph")
 class Packed(Generic[Graph]):
     """Graphs ``0..len-1`` of one split: each field of a graph is one array, and an attribute of the same name.
 
-    The two arrays named in ``starts`` [graphs + 1] hold where the nodes and edges of each graph begin.
-
-    Args:
-        arrays: the arrays by name.
+    The two arrays named in ``starts`` [graphs + 1] are the first node and the first edge of each graph.
     """
 
     #: The dataclass of one graph; its fields with nodes along the first axis, and with edges along the last. Every
@@ -41,11 +38,10 @@ class Packed(Generic[Graph]):
         self.arrays = dict(arrays)
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        arrays = vars(self).get("arrays", {})
-        if name not in arrays:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        array: NDArray[Any] = arrays[name]
-        return array
+        try:
+            return vars(self)["arrays"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}") from None
 
     @classmethod
     def pack(cls, graphs: Sequence[Graph]) -> Self:
@@ -69,16 +65,15 @@ class Packed(Generic[Graph]):
             raise IndexError(f"{type(self).__name__}: graph {index} of {len(self)}.")
         nodes, edges = (slice(*self.arrays[start][index : index + 2]) for start in self.starts)
         values = {}
-        for field in fields(self.graph_type):
-            array = self.arrays[field.name]
-            if field.name in self.per_node:
-                values[field.name] = array[nodes]
-            elif field.name in self.per_edge:
-                values[field.name] = array[..., edges]
+        for name in (field.name for field in fields(self.graph_type)):
+            array = self.arrays[name]
+            if name in self.per_node:
+                values[name] = array[nodes]
+            elif name in self.per_edge:
+                values[name] = array[..., edges]
             else:
-                values[field.name] = array[index] if array.ndim > 1 else array[index].item()
-        graph: Graph = self.graph_type(**values)
-        return graph
+                values[name] = array[index] if array.ndim > 1 else array[index].item()
+        return cast(Graph, self.graph_type(**values))
 
     def sha256(self) -> str:
         """Return the hash of the arrays."""
@@ -88,10 +83,7 @@ class Packed(Generic[Graph]):
         return digest(parts)
 
     def save(self, path: Path, identity: Identity) -> None:
-        """Write to ``path``, with the identity and the hash of the arrays.
-
-        A kill at any moment leaves the old file or the new one, never a part of one.
-        """
+        """Write the identity, the hash of the arrays and the arrays to ``path``, atomically."""
         content = io.BytesIO()
         facts = json.dumps({**identity.facts(), "data": self.sha256()})
         np.savez(content, identity=np.array(facts), **self.arrays)  # type: ignore[arg-type] # not called allow_pickle
@@ -99,7 +91,7 @@ class Packed(Generic[Graph]):
 
     @classmethod
     def load(cls, path: Path, identity: Identity) -> Self:
-        """Read :meth:`save` back; RecordError if the identity is another one or the hash is that of other arrays."""
+        """Read :meth:`save` back; RecordError if identity or hash differ."""
         # Opened here, because numpy does not close a file that turns out to be broken.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names = (*(field.name for field in fields(cls.graph_type)), *cls.starts)
@@ -113,10 +105,10 @@ class Packed(Generic[Graph]):
 
 
 def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all elements of some graphs, and the number of the graph of each.
+    """Return the positions of all elements of some graphs, and the place of the graph of each in ``graphs``.
 
     Args:
-        start: where each graph begins, and where the last ends.
+        start: first element of each graph, and the end of the last.
         graphs: numbers of the graphs, in any order; a number may come twice.
 
     >>> [part.tolist() for part in ragged(np.array([0, 2, 5]), np.array([1, 0]))]
@@ -129,13 +121,11 @@ def ragged(start: NDArray[np.int64], graphs: NDArray[np.int64]) -> tuple[NDArray
 
 
 def in_chunks(make: Callable[[range], list[Graph]], num_graphs: int, size: int, workers: int) -> Iterator[list[Graph]]:
-    """Yield graphs ``0..num_graphs-1`` in order, chunk by chunk, made in this process or in ``workers`` others.
+    """Yield graphs ``0..num_graphs-1`` in order, in chunks of ``size``, made in this process or in ``workers`` others.
 
     Args:
         make: makes the graphs of a range; a function that another process can import.
-        num_graphs: number of graphs.
-        size: graphs in a chunk, one message between processes.
-        workers: processes; 1 stays in this one.
+        workers: processes; 1 is this one.
     """
     ranges = [range(start, min(start + size, num_graphs)) for start in range(0, num_graphs, size)]
     if workers == 1:

@@ -34,11 +34,7 @@ STYLES = {"title": "table.title", "heading": "table.header", "alarm": "bold red"
 
 
 class FittedTable:
-    """A table that fits the console it is printed on; brackets in its cells and headings are not markup.
-
-    Args:
-        table: the table to print.
-    """
+    """A table that fits the console it is printed on; brackets in its cells and headings are not markup."""
 
     def __init__(self, table: Table) -> None:
         self.text = FittedText(table)
@@ -47,6 +43,22 @@ class FittedTable:
         for line in self.text.lines(options.max_width):
             spans = [(text, STYLES.get(role, "")) for text, role in line]
             yield Text.assemble(*spans, no_wrap=True, overflow="ignore", end="\n")
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a text as it is, without markup and without line breaks of the console."""
+    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Print an error or a warning on stderr."""
+    Console(stderr=True).print(message, style="red", highlight=False, markup=False, soft_wrap=True)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Print an error and exit."""
+    complain(message)
+    raise typer.Exit(code)
 
 
 def parse_names(text: str) -> list[str]:
@@ -73,12 +85,8 @@ def use_data(folder: Path | None) -> None:
         os.environ["MOORING_DATA"] = str(folder.absolute())
 
 
-def slug(name: str) -> str:
-    """Return a file name for a module's name."""
-    return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-")
-
-
 def words(*headings: str) -> tuple[Column, ...]:
+    """Return columns of text."""
     return tuple(Column(heading, left=True) for heading in headings)
 
 
@@ -91,11 +99,13 @@ def import_from_here(*targets: str, trust: bool = False) -> None:
         sys.path.insert(0, str(Path.cwd()))
 
 
-def require_file(path: Path) -> None:
+def require_file(path: Path | None) -> None:
     """Fail before the work starts if the file for its result cannot be written."""
+    if path is None:
+        return
     if path.is_dir():
         fail(f"{path} is a folder, expected the name of a file to write.", 2)
-    above = next(folder for folder in path.absolute().parents if folder.exists())
+    above = _existing(path.absolute().parent)
     if not above.is_dir():
         fail(f"{path} cannot be written: {above} is a file.", 2)
     if not os.access(path if path.exists() else above, os.W_OK):
@@ -104,9 +114,13 @@ def require_file(path: Path) -> None:
 
 def require_folder(path: Path, who: str) -> None:
     """Fail before the work starts if files cannot be written below the folder."""
-    above = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    above = _existing(path.absolute())
     if not above.is_dir():
         fail(f"{who} {path} cannot be written to: {above} is a file, expected a folder.", 2)
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def explained(start: Callable[[], object]) -> None:
@@ -114,7 +128,7 @@ def explained(start: Callable[[], object]) -> None:
 
     The exit code is 2 for a wrong request, 1 for work that failed, and 130 after Ctrl-C.
     """
-    open_streams()
+    _open_streams()
     try:
         start()
     except ModuleNotFoundError as error:
@@ -131,7 +145,7 @@ def explained(start: Callable[[], object]) -> None:
         sys.exit(1)
 
 
-def open_streams() -> None:
+def _open_streams() -> None:
     """Make the standard streams usable: a closed one becomes the null device, and any letter can be printed."""
     codecs.register_error("spelled", _spelled)
     # In this order, so that each gets its number again and no other file takes it.
@@ -145,11 +159,9 @@ def open_streams() -> None:
 
 def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
     assert isinstance(error, UnicodeEncodeError)
-    letter = error.object[error.start]
-    if letter in SPELLED:
-        return SPELLED[letter], error.start + 1
     error.end = error.start + 1
-    return codecs.backslashreplace_errors(error)
+    letter = error.object[error.start]
+    return (SPELLED[letter], error.end) if letter in SPELLED else codecs.backslashreplace_errors(error)
 
 
 @contextlib.contextmanager
@@ -162,12 +174,3 @@ def working(first: str) -> Iterator[Callable[[str], None]]:
     else:
         errors.print(first, highlight=False, markup=False, soft_wrap=True)
         yield lambda text: None
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    complain(message)
-    raise typer.Exit(code)
-
-
-def complain(message: str) -> None:
-    Console(stderr=True).print(message, style="red", highlight=False, markup=False, soft_wrap=True)

@@ -14,7 +14,7 @@ from mooring.suite.meshes.data import BEYOND, collate
 from mooring.suite.meshes.experiment import errors
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
 from mooring.suite.train.config import override
-from mooring.suite.train.fit import EpochEnd
+from mooring.suite.train.fit import TrainingModule
 
 pytest.importorskip("skfem", reason="solutions are made by scikit-fem: pip install 'mooring[meshes]'")
 
@@ -48,14 +48,15 @@ def test_a_run_leaves_a_full_record(model: str, changes: dict[str, Any], tmp_pat
 def test_a_killed_run_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.suite.train.fit.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = run_one(RunRequest("meshes", "anchored", 1, "tiny", {"dropout": 0.2}, tmp_path / "whole"))
-    killed, close = RunRequest("meshes", "anchored", 1, "tiny", {"dropout": 0.2}, tmp_path / "k"), EpochEnd._close_epoch
+    killed = RunRequest("meshes", "anchored", 1, "tiny", {"dropout": 0.2}, tmp_path / "k")
+    close = TrainingModule._close_epoch
 
-    def kill(self: EpochEnd, module: Any, means: dict[str, float]) -> None:
-        close(self, module, means)
+    def kill(self: TrainingModule, means: dict[str, float]) -> None:
+        close(self, means)
         raise RuntimeError("killed after an epoch")
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpochEnd, "_close_epoch", kill)
+        patch.setattr(TrainingModule, "_close_epoch", kill)
         with pytest.raises(RuntimeError, match="killed after an epoch"):
             run_one(killed)
     assert list(resolve(killed).folder.glob("epoch-*"))

@@ -17,9 +17,9 @@ from mooring.suite.real import MoleculeExperiment, NodeExperiment, PeptideExperi
 from mooring.suite.real.data import files, generated_graphs, generated_nodes, source
 from mooring.suite.records import RecordError
 from mooring.suite.train import ConfigError, RunRequest, get_experiment, resolve, run_one
-from mooring.suite.train.compared import TITLES
 from mooring.suite.train.config import override
-from mooring.suite.train.fit import EpochEnd
+from mooring.suite.train.fit import TrainingModule
+from mooring.suite.train.memories import TITLES
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 
@@ -82,14 +82,15 @@ def test_a_killed_run_goes_on_exactly(task: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("mooring.suite.train.fit.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     changes = {"epochs": 3, "layer_dropout": 0.3}
     whole = run_one(RunRequest(task, "ogb-vn", 1, "tiny", changes, tmp_path / "whole"))
-    killed, close = RunRequest(task, "ogb-vn", 1, "tiny", changes, tmp_path / "killed"), EpochEnd._close_epoch
+    killed = RunRequest(task, "ogb-vn", 1, "tiny", changes, tmp_path / "killed")
+    close = TrainingModule._close_epoch
 
-    def kill(self: EpochEnd, module: Any, means: dict[str, float]) -> None:
-        close(self, module, means)
+    def kill(self: TrainingModule, means: dict[str, float]) -> None:
+        close(self, means)
         raise RuntimeError("killed after an epoch")
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpochEnd, "_close_epoch", kill)
+        patch.setattr(TrainingModule, "_close_epoch", kill)
         with pytest.raises(RuntimeError, match="killed after an epoch"):
             run_one(killed)
     assert [path.name for path in resolve(killed).folder.glob("epoch-*")] == ["epoch-000001.safetensors"]

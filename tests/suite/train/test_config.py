@@ -11,6 +11,7 @@ from mooring.suite.train.config import (
     flat,
     override,
     parse_overrides,
+    parse_seeds,
     strict,
     to_json,
 )
@@ -154,6 +155,32 @@ def test_an_override_given_twice_is_an_error() -> None:
         parse_overrides(["epochs=3", "epochs=5"])
 
 
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("0", [0]), ("0,3", [0, 3]), ("2-4", [2, 3, 4]), ("0-1, 7", [0, 1, 7]), ("5-5", [5])]
+)
+def test_seeds_are_read(text: str, seeds: list[int]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("5-2", r"5-2 counts down and is empty\. Write 2-5"),
+        ("0,9-8", "9-8 counts down"),
+        ("", "expected numbers as in"),
+        ("-1", "expected numbers as in"),
+        ("1.5", "expected numbers as in"),
+        ("0-", "expected numbers as in"),
+        ("0:4", "expected numbers as in"),
+        ("99999999999", "expected seeds up to"),
+        ("0-999999999", "10,000 of them at most"),
+    ],
+)
+def test_seeds_that_would_run_nothing_or_everything_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_seeds(text)
+
+
 def test_defaults_are_those_that_json_stores() -> None:
     assert defaults(Wide)["scales"] == [1, 2, 3]
     assert "epochs" not in defaults(Wide)
@@ -212,23 +239,6 @@ def test_a_parts_fields_are_as_strict_as_a_configs_own(changes: dict[str, Any], 
         override(WHOLE, changes, WHERE)
 
 
-def test_a_part_without_a_default_has_the_defaults_of_its_class() -> None:
-    @dataclass(frozen=True)
-    class Needed:
-        size: int
-        slots: int = 3
-
-    @dataclass(frozen=True)
-    class Holder:
-        part: Needed
-
-    # Local classes have no hints that a name could be looked up by.
-    Holder.__annotations__["part"] = Needed
-    assert strict(Holder, {"size": 2}, WHERE) == Holder(Needed(2, 3))
-    with pytest.raises(ConfigError, match="missing field 'size'"):
-        strict(Holder, {"slots": 2}, WHERE)
-
-
 def test_names_are_unique_across_parts() -> None:
     @dataclass(frozen=True)
     class Twice(TrainConfig):
@@ -237,14 +247,3 @@ def test_names_are_unique_across_parts() -> None:
 
     with pytest.raises(TypeError, match=r"Twice: two fields are called 'channels', its own and in 'memory'.*HIDDEN"):
         Twice(epochs=3, steps_per_epoch=5, learning_rate=0.01)
-
-
-def test_hidden_names_must_be_of_a_part() -> None:
-    @dataclass(frozen=True)
-    class Wrong(TrainConfig):
-        memory: Part = Part()
-
-        HIDDEN: ClassVar[tuple[str, ...]] = ("slotz",)
-
-    with pytest.raises(TypeError, match="HIDDEN has 'slotz'"):
-        Wrong(epochs=3, steps_per_epoch=5, learning_rate=0.01)

@@ -7,7 +7,8 @@ import torch
 from toy_experiment import run_with_every_checkpoint
 
 from mooring.suite.records import RunRecord
-from mooring.suite.train import RunRequest, resolve, run_one
+from mooring.suite.train import Monitor, RunRequest, resolve, run_one
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore
 from mooring.suite.train.fit import TrainingModule
 
 SLURM = {
@@ -56,14 +57,19 @@ def test_one_device_trains_inside_a_job_of_a_scheduler(toy: Callable[..., RunReq
 def test_every_rank_and_every_epoch_draws_numbers_of_its_own(
     toy: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = resolve(toy()).experiment
+    run = resolve(toy())
+    store = CheckpointStore(run.folder, run.identity)
+
+    def draw(epoch: int) -> torch.Tensor:
+        module = TrainingModule(run.experiment, run.experiment.build(), Checkpoint(epoch), store, Monitor())
+        module.on_train_epoch_start()
+        return torch.rand(7)
+
     drawn = {}
     for rank in (0, 1, 2):
         monkeypatch.setattr(TrainingModule, "global_rank", rank)
         for epoch in (0, 1, 2):
-            TrainingModule(experiment, experiment.build(), epoch).on_train_epoch_start()
-            drawn[rank, epoch] = torch.rand(7)
+            drawn[rank, epoch] = draw(epoch)
     assert len({tuple(numbers.tolist()) for numbers in drawn.values()}) == len(drawn)
     # The control: the same rank and epoch draw the same again, or a run could not be resumed.
-    TrainingModule(experiment, experiment.build(), 2).on_train_epoch_start()
-    assert torch.equal(torch.rand(7), drawn[2, 2])
+    assert torch.equal(draw(2), drawn[2, 2])

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 
 from mooring.suite.files import hold
 from mooring.suite.train import Run, RunRequest, RunsFailed, engine, get_experiment, resolve, run_many, run_one
-from mooring.suite.train.engine_local import LocalEngine, LocalJob, worker_environment
+from mooring.suite.train.engines import WORKER, LocalEngine, LocalJob, worker_environment
 from mooring.suite.train.run import LOCK
 from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
 
@@ -53,7 +53,7 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.most = 0
 
-    def require(self, runs: Sequence[Run]) -> None:
+    def require(self, run: Run) -> None:
         pass
 
     def start(self, run: Run) -> FakeJob:
@@ -72,7 +72,7 @@ def other_process(request: RunRequest) -> AbstractContextManager[bool]:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
-    monkeypatch.setattr(engine, "_engine", lambda name, runs: made)
+    monkeypatch.setitem(engine.ENGINES, "local", lambda: made)
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
     return made
 
@@ -302,7 +302,7 @@ def test_a_worker_ended_by_a_signal_is_one_failed_run_and_the_others_go_on(
 
 def test_a_worker_dies_with_its_parent(toy: Maker) -> None:
     request = toy(epochs=10_000, sleep=0.01)
-    command = [sys.executable, "-m", "mooring.suite.train.engine_local", request.to_json()]
+    command = [*WORKER, request.to_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=worker_environment()) as worker:
         while read_progress(resolve(request).folder / PROGRESS_FILE) is None:
             assert worker.poll() is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.suite.train import RunRequest, RunsFailed, resolve, run_many, run_one
-from mooring.suite.train.engine_ray import RayEngine
+from mooring.suite.train.engines import RayEngine
 from mooring.suite.train.view import PROGRESS_FILE, PlainView, read_progress
 
 
@@ -136,7 +137,7 @@ def test_a_machine_dies_and_its_run_is_finished_on_the_other(
 def test_without_ray_the_message_says_what_to_install(
     toy: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"the ray engine needs Ray: pip install mooring\[scale\]"):
         run_many([toy()], engine="ray")
     assert not os.path.exists(resolve(toy()).record_path)

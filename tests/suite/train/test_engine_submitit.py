@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mooring.suite.train import ConfigError, RunRequest, RunsFailed, resolve, run_many, run_one
-from mooring.suite.train.engine_submitit import VARIABLE, SubmititEngine
+from mooring.suite.train.engines import VARIABLE, SubmititEngine, SubmititTask
 
 REASON = "jobs of SLURM need submitit: pip install 'mooring[slurm]'"
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -43,9 +42,7 @@ def test_an_interrupted_sweep_ends_its_jobs(toy: Callable[..., RunRequest]) -> N
 
 def test_a_preempted_job_is_queued_again_as_it_was(toy: Callable[..., RunRequest]) -> None:
     pytest.importorskip("submitit", reason=REASON)
-    from mooring.suite.train.engine_submitit import Task
-
-    task = Task(toy().to_json(), ".", [])
+    task = SubmititTask(toy().to_json(), ".", [])
     assert task.checkpoint().function is task
 
 
@@ -60,17 +57,10 @@ def test_options_of_a_job_come_from_the_environment(
     for wrong in ("timeout_minutes=7", "timeout_min"):
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(ConfigError, match=VARIABLE):
-            engine.require([run])
+            engine.require(run)
 
 
 def test_without_submitit_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "submitit":
-            raise ImportError(name)
-        return find(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ImportError, match=r"pip install 'mooring\[slurm\]'"):
         SubmititEngine()

@@ -15,6 +15,7 @@ from mooring.zoo import registry
 def forget_the_toy() -> Iterator[None]:
     yield
     experiment.EXPERIMENTS.pop("toy", None)
+    registry._ENTRIES.pop("counted", None)
 
 
 def test_a_registered_task_is_found_by_name() -> None:
@@ -37,8 +38,7 @@ def test_a_registered_name_is_no_path() -> None:
         registered_experiment("toy_experiment:Toy")
 
 
-def test_the_modules_of_a_run_are_those_of_its_classes_and_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+def test_the_modules_of_a_run_are_those_of_its_classes_and_of_its_model() -> None:
     zoo.register("counted", title="counted", paper="2026")(ToyNet)
     original = get_experiment("two-radius-original")
     preset = original.presets["tiny"]

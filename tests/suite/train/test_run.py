@@ -44,6 +44,17 @@ def every_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
 
 
+def test_a_request_travels_as_text() -> None:
+    request = RunRequest("motifs", "vn", 3, "tiny", {"epochs": "2"}, Path("out"), 2)
+    assert RunRequest.from_json(request.to_json()) == request
+
+
+def test_a_request_names_what_it_changes_in_the_preset() -> None:
+    request = RunRequest("two-radius", "vn", 3, "paper", {"epochs": "3", "slots": 5})
+    assert str(request) == "two-radius paper, epochs=3, slots=5 vn seed 3"
+    assert str(RunRequest("two-radius", "vn", 3, "paper")) == "two-radius paper vn seed 3"
+
+
 def test_record_holds_the_whole_story(toy: Maker) -> None:
     record = run_one(toy(seed=2, epochs=4))
     rows = record.metrics["epochs"]

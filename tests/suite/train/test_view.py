@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mooring.suite.records import RunRecord
 from mooring.suite.train import Monitor, Progress, RunRequest, resolve, view
-from mooring.suite.train.view import LiveView, PlainView, ProgressFile, View, make_view, read_progress
+from mooring.suite.train.view import LiveView, PlainView, ProgressFile, make_view, read_progress
 
 HALF = Progress(3, 6, {"epoch": 2, "train/loss": 9.0, "learning_rate": 0.1, "mse": 0.25}, 83.0)
 METRICS = {"best": {"mse": 0.125}, "final": {}, "epochs": [{}] * 6}
@@ -19,22 +19,29 @@ RECORD = RunRecord("toy", "linear", 0, "quick", {}, METRICS, 4, {}, 61.0)
 
 
 @pytest.fixture
-def make(toy: Callable[..., RunRequest]) -> Callable[[bool], View]:
-    def maker(terminal: bool) -> View:
+def make(toy: Callable[..., RunRequest]) -> Callable[[bool], PlainView]:
+    def maker(terminal: bool) -> PlainView:
         console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
         return make_view(["linear seed 0", "linear seed 1"], [resolve(toy()).experiment] * 2, console)
 
     return maker
 
 
-def said(made: View) -> str:
+def said(made: PlainView) -> str:
     assert isinstance(made.console.file, io.StringIO)
     return made.console.file.getvalue()
 
 
-def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypatch: pytest.MonkeyPatch) -> None:
+def drawn(made: LiveView, width: int) -> str:
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(made.table())
+    assert isinstance(plain.file, io.StringIO)
+    return plain.file.getvalue()
+
+
+def test_plain_lines_away_from_a_terminal(make: Callable[[bool], PlainView], monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(False)
-    assert isinstance(made, PlainView)
+    assert type(made) is PlainView
     with made:
         made.started(0)
         made.progress(0, HALF)
@@ -44,7 +51,7 @@ def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypa
         made.tick()
         assert said(made) == "linear seed 0: epoch 3/6  mse 0.25  1 min 23 s left\n"
         made.finished(0, RECORD)
-        made.failed(1, "exit code 1; [red]no markup[/red]")
+        made.ended(1, "failed: exit code 1; [red]no markup[/red]")
         made.tick()
     assert said(made).splitlines()[1:] == [
         "linear seed 0: finished in 1 min 01 s; epoch 5 selected: mse 0.125",
@@ -52,23 +59,20 @@ def test_plain_lines_away_from_a_terminal(make: Callable[[bool], View], monkeypa
     ]
 
 
-def test_a_note_is_printed_once(make: Callable[[bool], View]) -> None:
+def test_a_note_is_printed_once(make: Callable[[bool], PlainView]) -> None:
     with make(False) as made:
         for _ in range(2):
             made.progress(0, Progress(1, 6, notes=("a corrupt checkpoint",)))
     assert said(made) == "linear seed 0: a corrupt checkpoint\n"
 
 
-def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], View]) -> None:
+def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], PlainView]) -> None:
     made = make(True)
     assert isinstance(made, LiveView)
     with made:
         made.started(0)
         made.progress(0, HALF)
-        plain = Console(file=io.StringIO(), width=120)
-        plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    table = plain.file.getvalue()
+        table = drawn(made, 120)
     for text in ("linear seed 0", "3/6", "mse 0.25", "1 min 23 s", "1 waiting"):
         assert text in table
     assert "linear seed 1" not in table
@@ -78,10 +82,7 @@ def test_live_table_shows_what_runs_and_how_much_waits(make: Callable[[bool], Vi
 def test_a_run_that_starts_says_what_it_does(toy: Callable[..., RunRequest], width: int) -> None:
     made = LiveView(["two-radius quick anchored seed 0"], [resolve(toy()).experiment], Console(width=width))
     made.started(0)
-    plain = Console(file=io.StringIO(), width=width)
-    plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    assert {"starting:", "imports,", "data,", "checkpoint"} <= set(plain.file.getvalue().split())
+    assert {"starting:", "imports,", "data,", "checkpoint"} <= set(drawn(made, width).split())
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
@@ -91,10 +92,7 @@ def test_the_live_table_cuts_nothing(toy: Callable[..., RunRequest], width: int)
     made = LiveView([name], [resolve(toy()).experiment], console)
     made.started(0)
     made.progress(0, Progress(103, 206, {"mse": 0.1234, "count": 0.4321, "both": 0.9876, "label": 0.5432}, 4839.0))
-    plain = Console(file=io.StringIO(), width=width)
-    plain.print(made.table())
-    assert isinstance(plain.file, io.StringIO)
-    text = plain.file.getvalue()
+    text = drawn(made, width)
     assert "…" not in text
     for word in ("103/206", "0.1234", "0.4321", "0.9876", "0.5432", "80", "39"):
         assert word in text.split(), text

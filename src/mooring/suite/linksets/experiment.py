@@ -26,8 +26,9 @@ from mooring.suite.linksets.metrics import (
 )
 from mooring.suite.linksets.model import LinkNet, matched_sizes
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.engine import cores
-from mooring.suite.train.experiment import MemoryConfig, describe, register_experiment
+from mooring.suite.train.engines import cores
+from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.memories import describe
 from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 EVALUATION_BATCH = 50

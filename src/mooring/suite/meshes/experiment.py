@@ -26,10 +26,10 @@ from mooring.suite.meshes.data import (
 )
 from mooring.suite.meshes.metrics import relative_errors
 from mooring.suite.meshes.model import MeshNet
-from mooring.suite.train.compared import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.engine import cores
+from mooring.suite.train.engines import cores
 from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.memories import check_model, describe, memory_of
 from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 # An evaluation batch has about this many nodes.
@@ -143,7 +143,7 @@ class MeshExperiment(FiniteExperiment):
         super().__init__(config, model, seed)
 
     def describe(self) -> dict[str, Any]:
-        return describe_model(self.model)
+        return describe(self.model)
 
     def build(self) -> MeshNet:
         config = self.config

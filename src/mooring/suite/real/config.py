@@ -15,9 +15,9 @@ from mooring.named import suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import MissingData, load, require
-from mooring.suite.train.compared import check_model, describe_model, memory_of
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.experiment import MemoryConfig
+from mooring.suite.train.memories import check_model, describe, memory_of
 from mooring.suite.train.schedule import WarmedExperiment
 
 
@@ -105,7 +105,7 @@ class RealExperiment(WarmedExperiment):
             return None
 
     def describe(self) -> dict[str, Any]:
-        return describe_model(self.model)
+        return describe(self.model)
 
     def network(
         self,

@@ -9,25 +9,23 @@ import csv
 import io
 import itertools
 import json
-import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from mooring.suite.files import write_atomic
 from mooring.suite.records.identity import Identity, digest
+from mooring.suite.records.record import RecordError
 
 GENERATIONS = 2
 GROUPS = ("weights", "best_weights", "optimizer")
-# The commit of a checkpoint that was written before checkpoints named theirs.
-UNKNOWN = "unknown"
 
 Tensors = dict[str, Tensor]
 
@@ -52,15 +50,13 @@ class Checkpoint:
     selected_epoch: int = -1
     wall_seconds: float = 0.0
     done: bool = False
-    git_commit: str = UNKNOWN
+    git_commit: str = "unknown"
 
 
 class CheckpointStore:
     """The checkpoints of one run: a folder with the last two generations, written atomically and checked when read.
 
-    Args:
-        folder: where the files are.
-        identity: the run's; a checkpoint of another one is refused.
+    Loading a checkpoint with another identity raises RecordError.
     """
 
     def __init__(self, folder: Path, identity: Identity) -> None:
@@ -85,7 +81,11 @@ class CheckpointStore:
         write_atomic(path, save(tensors, metadata={"mooring": text, "sha256": _digest(tensors, text)}))
         for old in self.paths()[GENERATIONS:]:
             old.unlink()
-        write_atomic(self.folder / "history.csv", _csv(checkpoint.history))
+        curves = io.StringIO()
+        writer = csv.DictWriter(curves, list(dict.fromkeys(name for row in checkpoint.history for name in row)))
+        writer.writeheader()
+        writer.writerows(checkpoint.history)
+        write_atomic(self.folder / "history.csv", curves.getvalue())
         return path
 
     def load(self, report: Callable[[str], None]) -> Checkpoint | None:
@@ -107,7 +107,23 @@ class CheckpointStore:
         return None
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def load_weights(net: nn.Module, weights: Tensors, folder: Path) -> None:
+    """Load the weights of a checkpoint in a folder; RecordError if they do not fit."""
+    try:
+        net.load_state_dict(weights)
+    except RuntimeError as error:
+        raise misfit(folder, " ".join(str(error).split())) from error
+
+
+def misfit(folder: Path, reason: str) -> RecordError:
+    """Return the error of a checkpoint that does not fit the network."""
+    return RecordError(
+        f"{folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
+        "delete the folder to start over."
+    )
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:
     """Return the optimizer's state as flat tensors keyed ``<parameter index>.<name>``."""
     state = optimizer.state_dict()["state"]
     return {f"{index}.{name}": value.cpu() for index, values in state.items() for name, value in values.items()}
@@ -115,41 +131,33 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def optimizer_fault(tensors: Tensors, parameters: Sequence[Tensor]) -> str:
     """Return why AdamW cannot resume with these tensors, or an empty text; its kernels do not check shapes."""
-    names: dict[int, set[str]] = {}
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        index = int(number)
-        names.setdefault(index, set()).add(name)
+    for index, states in _by_parameter(tensors).items():
         if index >= len(parameters):
-            return f"{key} belongs to parameter {index}, but there are {len(parameters)}"
-        expected = () if name == "step" else tuple(parameters[index].shape)
-        if tuple(value.shape) != expected:
-            return f"{key} has shape {tuple(value.shape)}, expected {expected}"
-        if not value.is_floating_point():
-            return f"{key} is {value.dtype}, expected real numbers"
-    for index, states in names.items():
-        if states != {"step", "exp_avg", "exp_avg_sq"}:
+            return f"{index}.{next(iter(states))} belongs to parameter {index}, but there are {len(parameters)}"
+        for name, value in states.items():
+            expected = () if name == "step" else tuple(parameters[index].shape)
+            if tuple(value.shape) != expected:
+                return f"{index}.{name} has shape {tuple(value.shape)}, expected {expected}"
+            if not value.is_floating_point():
+                return f"{index}.{name} is {value.dtype}, expected real numbers"
+        if states.keys() != {"step", "exp_avg", "exp_avg_sq"}:
             return f"parameter {index} has {', '.join(sorted(states))}, expected exp_avg, exp_avg_sq and step"
     return ""
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
     """Put :func:`optimizer_tensors` back; the groups' settings come from the config, not from the file."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        index, _, name = key.partition(".")
-        # A copy: several ranks are handed the same memory, and each takes its own steps.
-        state.setdefault(int(index), {})[name] = value.clone()
+    # Copies: several ranks receive the same memory, and each takes its own steps.
+    state = _by_parameter({key: value.clone() for key, value in tensors.items()})
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _csv(history: Sequence[dict[str, float]]) -> str:
-    """Return one row per epoch with the columns of all rows, in order of first appearance."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in history for name in row)))
-    writer.writeheader()
-    writer.writerows(history)
-    return text.getvalue()
+def _by_parameter(tensors: Tensors) -> dict[int, Tensors]:
+    state: dict[int, Tensors] = defaultdict(dict)
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        state[int(index)][name] = value
+    return dict(state)
 
 
 def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
@@ -164,90 +172,17 @@ def read_checkpoint(path: Path) -> tuple[Checkpoint, Mapping[str, Any]] | str:
         return "no checksum in its header"
     if _digest(tensors, metadata["mooring"]) != metadata["sha256"]:
         return "its content does not match its checksum"
+    groups: dict[str, Any] = defaultdict(dict)
+    for key, tensor in tensors.items():
+        group, _, name = key.partition("/")
+        groups[group][name] = tensor
     try:
         facts = json.loads(metadata["mooring"])
-        if isinstance(facts, dict) and "identity" not in facts and "config" in facts:
-            # Written before checkpoints named their run: it can be looked at, but no run resumes from it.
-            facts["identity"] = {"config": facts.pop("config")}
-        Header.model_validate(facts)
-    except json.JSONDecodeError as error:
-        return f"its header is not JSON: {error}"
-    except ValidationError as error:
-        return _first_fault(error)
-    groups = _split(tensors)
-    if fault := _tensors_fault(groups, facts["epochs_done"]):
-        return fault
-    identity = facts.pop("identity")
-    return Checkpoint(**{**facts, **groups}), identity
-
-
-class IdentityFacts(BaseModel):
-    """The facts of an identity as a header stores them; which run they name is checked later."""
-
-    model_config = ConfigDict(strict=True)
-
-    config: dict[str, Any]
-    data: str | None = None
-    code: dict[str, str] | None = None
-
-
-class Header(BaseModel):
-    """The facts of a checkpoint that a run can resume from; a checksum only proves that they are unchanged."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    identity: IdentityFacts
-    epochs_done: int = Field(ge=0)
-    selected_epoch: int
-    wall_seconds: float = Field(ge=0, allow_inf_nan=False)
-    # A metric may be NaN, but not a word.
-    history: list[dict[str, int | float]]
-    done: bool
-    git_commit: str = UNKNOWN
-
-    @model_validator(mode="after")
-    def check_epochs(self) -> Header:
-        """Check that the epochs of all fields agree."""
-        done = self.epochs_done
-        if not (0 <= self.selected_epoch < done or self.selected_epoch == -1 == done - 1):
-            raise ValueError(f"selected_epoch is {self.selected_epoch}, with {done} epochs done")
-        # Only if the config has the number of epochs; whether the config is the run's own is checked later.
-        most = self.identity.config.get("epochs")
-        if isinstance(most, int) and (done > most or (done == most and not self.done)):
-            raise ValueError(f"epochs_done is {done} of {most}, and done is {self.done}")
-        if [row.get("epoch") for row in self.history] != list(range(done)):
-            raise ValueError(f"the {len(self.history)} rows of its history are not those of {done} epochs")
-        return self
-
-
-def _first_fault(error: ValidationError) -> str:
-    """Return the first error of a header in a few words."""
-    first = error.errors(include_url=False)[0]
-    name = ".".join(map(str, first["loc"]))
-    if first["type"] in ("value_error", "missing"):
-        return f"{name}: {first['msg']}".removeprefix(": ").removeprefix("Value error, ")
-    return f"{name or 'its header'} is {first['input']!r:.80}: {first['msg']}"
-
-
-def _split(tensors: Tensors) -> dict[str, Tensors]:
-    groups: dict[str, Tensors] = {}
-    for name, tensor in tensors.items():
-        group, _, rest = name.partition("/")
-        groups.setdefault(group, {})[rest] = tensor
-    return groups
-
-
-def _tensors_fault(groups: Mapping[str, Tensors], epochs: int) -> str:
-    unknown = groups.keys() - set(GROUPS)
-    if unknown:
-        return f"it has tensors of {', '.join(sorted(unknown))}"
-    missing = [group for group in ("weights", "best_weights") if epochs and group not in groups]
-    if missing:
-        return f"it has no {' and no '.join(missing)}"
-    for key in groups.get("optimizer", {}):
-        if not re.fullmatch(r"\d+\..+", key):
-            return f"{key!r} is not of an optimizer"
-    return ""
+        # Older checkpoints have only the config of their run: they can be looked at, but no run resumes from them.
+        identity = facts.pop("identity") if "identity" in facts else {"config": facts.pop("config")}
+        return Checkpoint(**facts, **groups), identity
+    except (ValueError, TypeError, LookupError) as error:
+        return f"its header is of another version: {error}"
 
 
 def _digest(tensors: Tensors, text: str) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 
 from mooring.named import suggest
 from mooring.suite.records import RecordError, RunRecord
 from mooring.suite.train.config import ConfigError
+from mooring.suite.train.engines import ENGINES, Engine, Job
 from mooring.suite.train.run import LOCK_SECONDS, Run, RunRequest, resolve
-from mooring.suite.train.view import PROGRESS_FILE, View, make_view, read_progress
+from mooring.suite.train.view import PROGRESS_FILE, PlainView, make_view, read_progress
 
 POLL_SECONDS = 0.2
-ENGINES = ("local", "ray", "submitit")
 
 
 class RunsFailed(RuntimeError):
@@ -28,7 +27,7 @@ class RunsFailed(RuntimeError):
         failures: the failed requests with the reasons.
     """
 
-    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]], elsewhere: int = 0) -> None:
+    def __init__(self, records: list[RunRecord], failures: list[tuple[RunRequest, str]], elsewhere: int) -> None:
         names = "; ".join(str(request) for request, _ in failures)
         total = len(records) + len(failures) + elsewhere
         others = "The others are finished" + (f", but for {elsewhere} run by another process" if elsewhere else "")
@@ -37,37 +36,13 @@ class RunsFailed(RuntimeError):
         self.failures = failures
 
 
-class Job(Protocol):
-    """A run under way."""
-
-    def poll(self) -> str | None:
-        """Return None while it runs, then why it ended, which matters only if it left no record."""
-
-    def kill(self) -> None:
-        """End it now; its checkpoint stays."""
-
-
-class Engine(Protocol):
-    """Starts runs somewhere."""
-
-    #: How many processes it can run at once.
-    capacity: int
-
-    def require(self, runs: Sequence[Run]) -> None:
-        """Raise ValueError if a run asks for more than there is."""
-
-    def start(self, run: Run) -> Job:
-        """Start a run and return at once."""
-
-
 def run_many(
     requests: Sequence[RunRequest], workers: int | None = None, engine: Literal["local", "ray", "submitit"] = "local"
 ) -> list[RunRecord]:
     """Run all requests, some at a time, with live progress, and return their records in the same order.
 
-    All requests are checked before the first is started. Finished runs are not run again and killed ones resume, so the
-    same call after an interruption does the rest. Runs that another process is training are left to it and are not in
-    the list.
+    All requests are checked before the first is started. Finished runs are not run again and killed ones resume. Runs
+    that another process is training are left to it and are not in the list.
 
     Args:
         requests: what to run.
@@ -84,20 +59,27 @@ def run_many(
         meant = suggest(engine, ENGINES, f"the engines are {', '.join(ENGINES)}.")
         raise ValueError(f"run_many: unknown engine {engine!r}; {meant}")
     runs = [resolve(request) for request in requests]
-    _require_distinct(runs)
+    for path, count in Counter(run.record_path for run in runs).items():
+        if count > 1:
+            raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
     done = {index: record for index, run in enumerate(runs) if (record := run.finished()) is not None}
     waiting = [index for index in range(len(runs)) if index not in done]
     for kind in dict.fromkeys(type(runs[index].experiment) for index in waiting):
         kind.check_requirements()
     for index in waiting:
         runs[index].experiment.check_inputs()
-    _require_networks([runs[index] for index in waiting])
+    networks = {(run.record_path.parent, run.request.model): run for run in (runs[index] for index in waiting)}
+    for run in networks.values():
+        _check_network(run)
     with make_view([str(request) for request in requests], [run.experiment for run in runs]) as view:
-        for index in done:
-            view.finished(index, done[index], again=True)
+        for index, record in done.items():
+            view.finished(index, record, again=True)
         sweep = Sweep(runs, done, view)
         if waiting:
-            sweep.run(waiting, _engine(engine, [runs[index] for index in waiting]), workers)
+            chosen = ENGINES[engine]()
+            for index in waiting:
+                chosen.require(runs[index])
+            sweep.run(waiting, chosen, workers or chosen.capacity)
     records = [done[index] for index in sorted(done)]
     if sweep.failed:
         failures = [(requests[index], sweep.failed[index]) for index in sorted(sweep.failed)]
@@ -106,24 +88,17 @@ def run_many(
 
 
 class Sweep:
-    """Runs and their outcomes by number: a record, the reason of a failure, or another process that is training it.
+    """Runs and their outcomes by number: a record, the reason of a failure, or another process that is training it."""
 
-    Args:
-        runs: all runs.
-        done: the records of those that are finished, to which the others are added.
-        view: shows the outcomes.
-    """
-
-    def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: View) -> None:
+    def __init__(self, runs: Sequence[Run], done: dict[int, RunRecord], view: PlainView) -> None:
         self.runs = runs
         self.done = done
         self.view = view
         self.failed: dict[int, str] = {}
         self.elsewhere: list[int] = []
 
-    def run(self, waiting: list[int], engine: Engine, workers: int | None) -> None:
+    def run(self, waiting: list[int], engine: Engine, capacity: int) -> None:
         """Run what is waiting, in order; kill what is running when interrupted."""
-        capacity = workers or engine.capacity
         running: dict[int, Job] = {}
         # Workers of a command that was just killed hold their locks until they notice.
         patient_until = time.monotonic() + LOCK_SECONDS
@@ -160,7 +135,7 @@ class Sweep:
             for job in running.values():
                 job.kill()
         for index in self.elsewhere:
-            self.view.elsewhere(index)
+            self.view.ended(index, "run by another process, skipped")
 
     def _settle(self, index: int, again: bool = False) -> bool:
         """Return whether the run has a record; a readable one is success, however its process ended."""
@@ -176,50 +151,15 @@ class Sweep:
 
     def _fail(self, index: int, reason: str) -> None:
         self.failed[index] = reason
-        self.view.failed(index, reason)
+        self.view.ended(index, f"failed: {reason}")
 
 
-def _require_distinct(runs: Sequence[Run]) -> None:
-    for path, count in Counter(run.record_path for run in runs).items():
-        if count > 1:
-            raise ValueError(f"run_many: two requests write {path}. Give them different seeds, models or --out.")
-
-
-def _require_networks(runs: Sequence[Run]) -> None:
-    """Build the network of every model and config once, before the first run starts; ConfigError on invalid options."""
-    for run in {(run.experiment.name, run.request.model, repr(run.experiment.config)): run for run in runs}.values():
-        _require_network(run)
-
-
-def _require_network(run: Run) -> None:
+def _check_network(run: Run) -> None:
+    """Raise ConfigError if the network cannot be built with the options of the run."""
     try:
         with torch.random.fork_rng(devices=[]):
             run.experiment.build()
     except ValueError as error:
         raise ConfigError(f"{run.request.task} {run.request.preset} {run.request.model}: {error}") from error
-    # Other errors surface in the run's log.
-    except Exception:
+    except Exception:  # the run fails with it, and its log has the traceback
         return
-
-
-def _engine(name: str, runs: Sequence[Run]) -> Engine:
-    engine: Engine
-    if name == "local":
-        from mooring.suite.train.engine_local import LocalEngine
-
-        engine = LocalEngine()
-    elif name == "ray":
-        from mooring.suite.train.engine_ray import RayEngine
-
-        engine = RayEngine()
-    else:
-        from mooring.suite.train.engine_submitit import SubmititEngine
-
-        engine = SubmititEngine()
-    engine.require(runs)
-    return engine
-
-
-def cores() -> int:
-    """Return the cores this process may use, which in a container is fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

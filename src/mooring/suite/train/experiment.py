@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import math
@@ -11,21 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
+import torch
 from torch import Tensor, nn
 
-from mooring import zoo
+from mooring import suite, zoo
 from mooring.named import import_object, suggest
-from mooring.nn import GlobalFiLM, MemoryOptions, ResidualAdd, SlotFiLM, SlotUpdate
-from mooring.suite.train.config import OutOfRange, flat, override
+from mooring.nn import MemoryOptions
+from mooring.suite.train.config import OutOfRange, flat, override, to_json
 
 Config = TypeVar("Config", bound="TrainConfig")
-INTEGRATIONS = {SlotFiLM: "film", ResidualAdd: "residual", GlobalFiLM: "global_film"}
 # Ranges of config fields, as text and as a test.
-RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+Range = tuple[str, Callable[[float], bool]]
+RANGES: Mapping[str, Range] = {
     "at_least_one": ("1 or more", lambda value: value >= 1),
     "above_zero": ("a number above 0", lambda value: 0 < value < math.inf),
     "not_negative": ("0 or a number above it", lambda value: 0 <= value < math.inf),
 }
+NOT_NAN: Range = ("a number", lambda value: value == value)
 
 
 @dataclass(frozen=True)
@@ -65,18 +68,14 @@ class TrainConfig:
 
     def check_ranges(self) -> None:
         """Raise OutOfRange for a value that no run could use."""
-        values = flat(self)
         rules: dict[str, str] = {}
         for cls in reversed(type(self).__mro__):
             for rule in RANGES:
                 rules |= dict.fromkeys(vars(cls).get(rule, ()), rule)
-        for name, rule in rules.items():
-            expected, holds = RANGES[rule]
-            if values[name] is not None and not holds(values[name]):
-                raise OutOfRange(type(self).__name__, f"{name}={values[name]}, expected {expected}.")
-        for name, value in values.items():
-            if isinstance(value, float) and math.isnan(value):
-                raise OutOfRange(type(self).__name__, f"{name}={value}, expected a number.")
+        for name, value in flat(self).items():
+            expected, holds = RANGES[rules[name]] if name in rules else NOT_NAN
+            if value is not None and not holds(value):
+                raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
 
 
 @dataclass(frozen=True)
@@ -132,19 +131,17 @@ class Experiment(ABC):
         """Raise ImportError with the command to type if a package that a run needs is not installed."""
         missing = [package for package in cls.requires if importlib.util.find_spec(package) is None]
         if missing:
-            wanted = " ".join(f"'{cls.requires[package]}'" for package in missing)
+            extras = " ".join(f"'{cls.requires[package]}'" for package in missing)
             raise ImportError(
-                f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {wanted}"
+                f"{cls.name}: needs {', '.join(missing)}, which is not installed. Install it with: pip install {extras}"
             )
 
     def check_inputs(self) -> None:
-        """Raise OSError with what to type if a file that the run reads is not there; called before any run starts."""
+        """Raise OSError with what to type if a file that the run reads is missing; called before any run starts."""
         return
 
     def data_hash(self) -> str | None:
-        """Return the hash of the files that the run reads; None if they are not here, empty if its data follow from
-        the config.
-        """
+        """Return the hash of the files that the run reads: None if they are missing, empty if it reads none."""
         return ""
 
     def source_modules(self) -> set[str]:
@@ -200,61 +197,34 @@ class Experiment(ABC):
         return {}, {}
 
 
-def describe(model: str, without: Mapping[str, str]) -> dict[str, Any]:
-    """Return :meth:`~mooring.suite.train.Experiment.describe` of a model that is a global module, or has none.
-
-    Args:
-        model: its name.
-        without: titles of the models without a global module, which come before the others.
-
-    >>> describe("mpnn", {"mpnn": "MPNN"}), describe("vn", {"mpnn": "MPNN"})
-    ({'title': 'MPNN', 'order': -1}, {'title': 'VN', 'order': 1})
-    """
-    if model in without:
-        return {"title": without[model], "order": list(without).index(model) - len(without)}
-    entry = zoo.entry(model)
-    return {"title": entry.label, "order": entry.order}
-
-
 def is_memory(parameter: str) -> bool:
-    """Return whether a parameter's qualified name lies under ``net.memory``."""
-    return parameter == "memory" or parameter.startswith("memory.")
+    """Return whether a parameter's qualified name is under ``net.memory``."""
+    return parameter.partition(".")[0] == "memory"
 
 
-def effective_options(net: nn.Module) -> dict[str, Any]:
-    """Return the options of the first slot memory as it was built; empty for a network without slots.
+def derive_seed(*parts: int | str) -> int:
+    """Return a seed that depends on all parts and on nothing else, on every machine.
 
-    A model may set options itself, as ``moored`` does, or ignore options of the config.
+    >>> derive_seed(0, "build") == derive_seed(0, "build") != derive_seed(1, "build")
+    True
     """
-    # Found by its steps, which a readout has too.
-    memory: Any = next((part for part in net.modules() if isinstance(getattr(part, "update", None), SlotUpdate)), None)
-    if memory is None:
-        return {}
-    write, update, integrate = memory.write, memory.update, getattr(memory, "integrate", None)
-    options = {"slots": write.slots, "heads": write.heads, "anchored": update.anchored}
-    options |= {"temperature": write.temperature, "competition": write.null_logit is not None}
-    options |= {"update_norm": update.norm, "update_channels": update.feed_forward[0].out_features}
-    if update.anchored:
-        options |= {"mass": update.mass, "split": update.split, "anchor_init": update.anchor_init}
-    if hasattr(update, "mass_mlp"):
-        options["content_dropout"] = update.content_dropout
-        options["mass_map"] = "linear" if isinstance(update.mass_mlp, nn.Linear) else "mlp"
-    if integrate is not None:
-        name = INTEGRATIONS.get(type(integrate), type(integrate).__name__)
-        options["integrate"] = "linear_film" if getattr(integrate, "lin_linear", None) is not None else name
-        options["init_std"] = getattr(integrate, "init_std", getattr(integrate, "init_scale", None))
-        options |= {"dropout": memory.dropout, "address_channels": memory.address_channels}
-        options["routing"] = getattr(memory, "routing", "free")
-    ignored = getattr(memory, "ignores", ())
-    return {name: value for name, value in options.items() if name not in ignored}
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:7], "big")
+
+
+def seed_torch(seed: int) -> None:
+    """Seed the generators that stochastic layers draw from.
+
+    ``torch.manual_seed`` would also queue a call, with its stack trace, for every kind of device that is missing.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
-
+EXPERIMENTS: dict[str, type[Experiment]] = {}
 # The folders of the suite that are not tasks.
 MACHINERY = ("bench", "records", "report", "train")
-
-EXPERIMENTS: dict[str, type[Experiment]] = {}
 
 
 def register_experiment(cls: ExperimentType) -> ExperimentType:
@@ -273,7 +243,12 @@ def get_experiment(task: str) -> type[Experiment]:
 
     Pass only a name that a user typed, not one that was read from a file.
     """
-    return _imported_experiment(task) if ":" in task else registered_experiment(task)
+    if ":" not in task:
+        return registered_experiment(task)
+    cls = import_object(task, "task")
+    if not isinstance(cls, type) or not issubclass(cls, Experiment):
+        raise ValueError(f"task: {task} is not a class derived from mooring.suite.train.Experiment.")
+    return cls
 
 
 def registered_experiment(task: str) -> type[Experiment]:
@@ -282,7 +257,7 @@ def registered_experiment(task: str) -> type[Experiment]:
         # Only the module of this task: others may import heavy solvers.
         modules = _task_modules(task)
         if task not in modules:
-            known = [*EXPERIMENTS, *(name for name in modules if name not in EXPERIMENTS)]
+            known = dict.fromkeys([*EXPERIMENTS, *modules])
             meant = suggest(task, known, f"the tasks are {', '.join(known)}.")
             raise ValueError(f"unknown task {task!r}; {meant}")
         importlib.import_module(modules[task])
@@ -296,24 +271,28 @@ def list_experiments() -> dict[str, type[Experiment]]:
     return dict(EXPERIMENTS)
 
 
-def _imported_experiment(task: str) -> type[Experiment]:
-    cls = import_object(task, "task")
-    if not isinstance(cls, type) or not issubclass(cls, Experiment):
-        raise ValueError(f"task: {task} is not a class derived from mooring.suite.train.Experiment.")
-    return cls
+def preset_configs() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the config of every task and preset as records store it."""
+    # Zero steps stand for one pass over the data; the record has the number of steps.
+    return {
+        (task, preset): {
+            name: value for name, value in to_json(config).items() if (name, value) != ("steps_per_epoch", 0)
+        }
+        for task, cls in list_experiments().items()
+        for preset, config in cls.presets.items()
+    }
 
 
-def _task_modules(wanted: str = "") -> dict[str, str]:
+def _task_modules(sought: str = "") -> dict[str, str]:
     """Return the module that registers each task, by the ``TASKS`` of the task folders, which are light to import.
 
-    The folder that a wanted task is named after is searched first, and no folder after the one that has it.
+    The folder that a sought task is named after is searched first, and no folder after the one that has it.
     """
     modules: dict[str, str] = {}
-    suite = importlib.import_module("mooring.suite")
     folders = [item.name for item in pkgutil.iter_modules(suite.__path__) if item.ispkg and item.name not in MACHINERY]
-    for name in sorted(folders, key=lambda name: not wanted.startswith(name.replace("_", "-"))):
+    for name in sorted(folders, key=lambda name: not sought.startswith(name.replace("_", "-"))):
         folder = importlib.import_module(f"mooring.suite.{name}")
         modules |= {task: f"{folder.__name__}.{module}" for task, module in folder.TASKS.items()}
-        if wanted in modules:
+        if sought in modules:
             break
     return modules

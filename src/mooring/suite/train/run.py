@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 import torch
 from filelock import Timeout
-from torch import nn
 
 from mooring.named import suggest
 from mooring.suite.files import hold, remove_leftovers
 from mooring.suite.records import DEFAULT_HARDWARE, Identity, RecordError, RunRecord, git_commit, record_path, versions
 from mooring.suite.records.identity import code_hashes
-from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, optimizer_fault
+from mooring.suite.train.checkpoint import Checkpoint, CheckpointStore, load_weights, misfit, optimizer_fault
 from mooring.suite.train.config import ConfigError, defaults, flat, override, to_json
-from mooring.suite.train.experiment import Experiment, effective_options, get_experiment, is_memory
+from mooring.suite.train.experiment import Experiment, derive_seed, get_experiment, is_memory, seed_torch
+from mooring.suite.train.memories import effective_options, idle_options
 from mooring.suite.train.view import Monitor
 
 LOCK = "lock"
@@ -43,8 +43,7 @@ class RunRequest:
         devices: processes that train this one run together. Each takes its own batches of every step and gradients are
             averaged, so k devices mean a batch k times as large, and a different run.
         accelerator: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best one of this machine.
-        logger: ``tensorboard``, ``csv`` or ``wandb``, to also follow the run and its memories there; the record does
-            not depend on it.
+        logger: ``tensorboard``, ``csv`` or ``wandb``, which also receive the metrics; the record stays the same.
     """
 
     task: str
@@ -59,7 +58,7 @@ class RunRequest:
 
     def to_json(self) -> str:
         """Return the request as one line of text, for another process."""
-        return json.dumps({**dataclasses.asdict(self), "overrides": dict(self.overrides), "out": str(self.out)})
+        return json.dumps({**dataclasses.asdict(self), "out": str(self.out)})
 
     @classmethod
     def from_json(cls, text: str) -> RunRequest:
@@ -79,7 +78,7 @@ class Run:
     request: RunRequest
     experiment: Experiment
     record_path: Path
-    changed: Mapping[str, Any] = field(default_factory=dict)
+    changed: Mapping[str, Any]
 
     @property
     def folder(self) -> Path:
@@ -138,13 +137,24 @@ def resolve(request: RunRequest) -> Run:
     config = override(preset, request.overrides, where)
     if request.devices < 1:
         raise ConfigError(f"{where}: devices={request.devices}, expected 1 or more.")
-    request = replace(request, accelerator=_accelerator(request.accelerator, where))
+    accelerators = _accelerators()
+    if request.accelerator not in ("auto", *accelerators):
+        names = ", ".join(accelerators)
+        raise ConfigError(f"{where}: unknown accelerator {request.accelerator!r}; expected {names} or auto.")
+    if request.accelerator == "auto":
+        best = next(name for name in ("cuda", "mps", "cpu") if accelerators[name])
+        request = replace(request, accelerator=best)
     # Each variant has a folder, named after the preset and what was changed in it, e.g. full,num_identifiers=50.
     values, usual = flat(config), flat(preset)
     changed = {name: usual[name] for name in sorted(request.overrides) if values[name] != usual[name]}
     variant = ",".join([request.preset, *(f"{name}={_plain(values[name])}" for name in changed)])
     path = record_path(request.out, cls.name, variant, request.model, request.seed)
     return Run(request, cls(config, request.model, request.seed), path, changed)
+
+
+def _accelerators() -> dict[str, bool]:
+    """Return the accelerators by name, and whether torch finds them on this machine."""
+    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
 
 
 def _plain(value: Any) -> str:
@@ -159,10 +169,9 @@ def _plain(value: Any) -> str:
 def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """Train, select, evaluate and write the record; resume where a killed run of the same request stopped.
 
-    A finished run is not run again. The record does not depend on how often the run was killed, except for
-    `wall_seconds`, the versions of the process that finished it, and `git_commit`, which names more than one commit
-    if it was resumed with other code (:func:`join_commits`). The caller's random state and number of threads
-    are restored; training uses one thread, because the rounding of sums depends on the number of threads.
+    A finished run is not run again. Kills change only `wall_seconds`, `versions` and `git_commit` of the record
+    (:func:`join_commits`). The caller's random state and number of threads are restored; training uses one thread,
+    because the rounding of sums depends on their number.
 
     Args:
         request: the run.
@@ -170,13 +179,36 @@ def run_one(request: RunRequest, monitor: Monitor | None = None) -> RunRecord:
     """
     run, monitor = resolve(request), monitor or Monitor()
     run.require_accelerator()
-    with _only_one(run, monitor), _one_thread(), torch.random.fork_rng(devices=[]):
-        return run.finished() or _train(run, monitor)
+    threads = torch.get_num_threads()
+    with _locked(run, monitor), torch.random.fork_rng(devices=[]):
+        torch.set_num_threads(1)
+        try:
+            return run.finished() or _train(run, monitor)
+        finally:
+            torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def _locked(run: Run, monitor: Monitor) -> Iterator[None]:
+    """Hold the lock of a run; RecordError if another process is training it."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            has_locks = stack.enter_context(hold(run.folder / LOCK, LOCK_SECONDS))
+        except Timeout:
+            raise RecordError(
+                f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
+            ) from None
+        if not has_locks:
+            monitor.note(f"{run.folder}: its file system has no locks. Do not start this run a second time meanwhile.")
+        remove_leftovers(run.folder)
+        remove_leftovers(run.record_path.parent, run.record_path.name)
+        yield
 
 
 def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
-    from mooring.suite.train.fit import derive_seed, evaluation, fit, seed_torch
+    from mooring.suite.train.fit import evaluation, fit
 
     request, experiment = run.request, run.experiment
     identity = run.identity
@@ -189,37 +221,33 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     net = experiment.build()
     if not state.done:
         if state.weights:
-            _load(net, state.weights, run)
-            groups = experiment.parameter_groups(net)
-            if fault := optimizer_fault(state.optimizer, [each for group in groups for each in group["params"]]):
-                raise _misfit(run, fault)
-        elif request.overrides:
-            from mooring.suite.train.effect import idle_note
-
-            if note := idle_note(experiment, request.preset, request.overrides):
-                monitor.note(note)
+            load_weights(net, state.weights, run.folder)
+            parameters = [each for group in experiment.parameter_groups(net) for each in group["params"]]
+            if fault := optimizer_fault(state.optimizer, parameters):
+                raise misfit(run.folder, fault)
+        elif idle := idle_options(experiment, type(experiment).presets[request.preset], request.overrides):
+            monitor.note(
+                f"set without effect: {', '.join(idle)}. {experiment.model!r} has no such option or sets it itself; "
+                "the record has it under 'config' all the same, and the options as built under 'options'."
+            )
         fit(experiment, net, state, store, monitor, request.devices, request.accelerator, request.logger)
         # Read back rather than passed on: with several devices the weights live in another process.
         state = store.load(monitor.note) or state
     assert state.done
-    _load(net, state.best_weights, run)
+    load_weights(net, state.best_weights, run.folder)
     with evaluation(net, derive_seed(experiment.seed, "finish")):
         final, diagnostics = experiment.finish(net)
     best = {name: value for name, value in state.history[state.selected_epoch].items() if name != "epoch"}
     counts = {name: parameter.numel() for name, parameter in net.named_parameters()}
-    named = {name: value for name, value in identity.facts().items() if name != "config"}
+    memory = sum(count for name, count in counts.items() if is_memory(name))
     record = RunRecord(
-        **named,
+        **{**identity.facts(), "config": to_json(experiment.config)},
         preset=request.preset,
-        config=to_json(experiment.config),
         metrics={"best": best, "final": final, "epochs": state.history},
         selected_epoch=state.selected_epoch,
         diagnostics=diagnostics,
         wall_seconds=round(state.wall_seconds, 3),
-        parameters={
-            "total": sum(counts.values()),
-            "memory": sum(count for name, count in counts.items() if is_memory(name)),
-        },
+        parameters={"total": sum(counts.values()), "memory": memory},
         versions=versions(),
         git_commit=state.git_commit,
         devices=request.devices,
@@ -245,57 +273,3 @@ def join_commits(trained_at: str, resumed_at: str) -> str:
     if commits[-1] == resumed_at:
         return trained_at
     return COMMIT_SEPARATOR.join([commits[0], *(["others"] if len(commits) > 1 else []), resumed_at])
-
-
-def _accelerator(name: str, where: str) -> str:
-    """Return the name of the accelerator for the record."""
-    available = _accelerators()
-    if name != "auto" and name not in available:
-        raise ConfigError(f"{where}: unknown accelerator {name!r}; expected {', '.join(available)} or auto.")
-    return next(known for known in ("cuda", "mps", "cpu") if available[known]) if name == "auto" else name
-
-
-def _accelerators() -> dict[str, bool]:
-    """Return the accelerators by name, and whether torch finds them on this machine."""
-    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-
-
-def _load(net: nn.Module, weights: dict[str, torch.Tensor], run: Run) -> None:
-    try:
-        net.load_state_dict(weights)
-    except RuntimeError as error:
-        raise _misfit(run, " ".join(str(error).split())) from error
-
-
-def _misfit(run: Run, reason: str) -> RecordError:
-    return RecordError(
-        f"{run.folder}: its checkpoint does not fit the network ({reason}). The code has changed since it was written; "
-        "delete the folder to start over."
-    )
-
-
-@contextlib.contextmanager
-def _only_one(run: Run, monitor: Monitor) -> Iterator[None]:
-    run.folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        try:
-            held = stack.enter_context(hold(run.folder / LOCK, LOCK_SECONDS))
-        except Timeout:
-            raise RecordError(
-                f"{run.folder}: another process is training this run. Wait for it, or end it and try again."
-            ) from None
-        if not held:
-            monitor.note(f"{run.folder}: its file system has no locks. Do not start this run a second time meanwhile.")
-        remove_leftovers(run.folder)
-        remove_leftovers(run.record_path.parent, run.record_path.name)
-        yield
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

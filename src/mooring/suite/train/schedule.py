@@ -1,4 +1,4 @@
-"""Training on a finite set: an epoch shows a graph at most once; the learning rate warms up and then falls."""
+"""Training on a finite set: an epoch shows a graph at most once; the learning rate warms up and decays."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def warmup_then_cosine(epoch: int, step: int, *, epochs: int, steps_per_epoch: i
     """
     done = epoch + step / steps_per_epoch
     if done < warmup_epochs:
-        # Above zero from the first step, so that it is not wasted.
+        # Above zero from the first step on.
         return (done + 1 / steps_per_epoch) / (warmup_epochs + 1 / steps_per_epoch)
     share = (done - warmup_epochs) / max(epochs - warmup_epochs, 1e-9)
     return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))

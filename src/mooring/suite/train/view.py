@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,25 +29,18 @@ PLAIN_SECONDS = 15.0
 SHOWN_METRICS = 4
 # Narrower terminals have a short bar and one metric per line.
 BAR, SHORT_BAR, WIDE = 20, 8, 140
-# What a run does before its first epoch is under way.
+# Shown before the first epoch is under way.
 STARTING = "starting: imports, data, checkpoint"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run.
-
-    Args:
-        epochs_done, epochs: finished epochs, and the largest number of them.
-        metrics: the last epoch's row.
-        seconds_left: estimate until the last epoch; None before the first is finished.
-        notes: messages for the user, e.g. on a corrupt checkpoint.
-    """
+    """The progress of a run: epochs (0 while it starts), the last epoch's row, an estimate, and notes for the user."""
 
     epochs_done: int
     epochs: int
     metrics: dict[str, float] = field(default_factory=dict)
-    seconds_left: float | None = None
+    seconds_left: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -84,8 +77,7 @@ class ProgressFile(Monitor):
 
     def _write(self) -> None:
         self.written = time.monotonic()
-        latest = dataclasses.replace(self.latest, notes=self.notes)
-        write_atomic(self.path, json.dumps(dataclasses.asdict(latest)))
+        write_atomic(self.path, json.dumps({**dataclasses.asdict(self.latest), "notes": self.notes}))
 
 
 def read_progress(path: Path) -> Progress | None:
@@ -97,18 +89,19 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(**{**content, "notes": tuple(content["notes"])})
 
 
-class View:
-    """The latest state of each run, and lines for important messages."""
+class PlainView:
+    """Plain lines: one when a run ends and, every 15 seconds, one for each run under way."""
 
     def __init__(self, names: Sequence[str], experiments: Sequence[Experiment], console: Console) -> None:
-        self.names = list(names)
-        self.experiments = list(experiments)
+        self.names = names
+        self.experiments = experiments
         self.console = console
-        self.latest: list[Progress | None] = [None] * len(names)
-        self.status = ["waiting"] * len(names)
+        self.waiting = set(range(len(names)))
+        self.running: dict[int, Progress] = {}
         self.noted: set[tuple[int, str]] = set()
+        self.printed = time.monotonic()
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> PlainView:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -116,74 +109,52 @@ class View:
 
     def started(self, index: int) -> None:
         """Mark a run as started; its first epoch may take seconds."""
-        self.status[index] = "running"
+        self.waiting.discard(index)
+        self.running[index] = Progress(0, 0)
 
     def progress(self, index: int, progress: Progress) -> None:
         """Update the progress of a run and print new notes."""
         for note in progress.notes:
             if (index, note) not in self.noted:
                 self.noted.add((index, note))
-                self.say(f"{self.names[index]}: {note}")
-        self.latest[index] = progress
+                self.say(index, note)
+        self.running[index] = progress
 
     def finished(self, index: int, record: RunRecord, again: bool = False) -> None:
         """Mark a run as finished (``again``: it already was)."""
-        self.status[index] = "finished"
-        row = {**record.metrics["best"], "epoch": record.selected_epoch}
-        epochs = len(record.metrics["epochs"])
-        self.latest[index] = Progress(epochs, epochs, row, 0.0)
         how = "was finished before" if again else f"finished in {_time(record.wall_seconds)}"
-        self.say(f"{self.names[index]}: {how}; epoch {record.selected_epoch + 1} selected: {self.metrics(index)}")
+        metrics = self.metrics(index, record.metrics["best"])
+        self.ended(index, f"{how}; epoch {record.selected_epoch + 1} selected: {metrics}")
 
-    def failed(self, index: int, reason: str) -> None:
-        """Mark a run as failed: it ended without a record."""
-        self.status[index] = "failed"
-        self.say(f"{self.names[index]}: failed: {reason}")
-
-    def elsewhere(self, index: int) -> None:
-        """Mark a run as trained by another process."""
-        self.status[index] = "elsewhere"
-        self.say(f"{self.names[index]}: run by another process, skipped")
+    def ended(self, index: int, text: str) -> None:
+        """Mark a run as no longer under way and print why."""
+        self.waiting.discard(index)
+        self.running.pop(index, None)
+        self.say(index, text)
 
     def tick(self) -> None:
         """Refresh the view; called a few times a second."""
-
-    def say(self, text: str) -> None:
-        """Print a line without markup or cuts, because it may hold paths and tracebacks."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def metrics(self, index: int) -> str:
-        """Return the metric of selection and the first of the others, without losses."""
-        progress = self.latest[index]
-        if progress is None:
-            return ""
-        first = self.experiments[index].select[0]
-        others = [
-            name for name in progress.metrics if "/" not in name and name not in (first, "epoch", "learning_rate")
-        ]
-        chosen = [name for name in [first, *others][:SHOWN_METRICS] if name in progress.metrics]
-        return "  ".join(f"{name} {progress.metrics[name]:.4g}" for name in chosen)
-
-
-class PlainView(View):
-    """A view with one line when a run ends and, every 15 seconds, one for each run under way."""
-
-    def __enter__(self) -> PlainView:
-        self.printed = time.monotonic()
-        return self
-
-    def tick(self) -> None:
         if time.monotonic() - self.printed < PLAIN_SECONDS:
             return
         self.printed = time.monotonic()
-        for index, progress in enumerate(self.latest):
-            if self.status[index] == "running" and progress is not None:
-                left = f"{_time(progress.seconds_left)} left" if progress.seconds_left is not None else STARTING
-                epochs = f"epoch {progress.epochs_done}/{progress.epochs}"
-                self.say(f"{self.names[index]}: {epochs}  {self.metrics(index)}  {left}")
+        for index, progress in sorted(self.running.items()):
+            metrics, left = self.metrics(index, progress.metrics), _time(progress.seconds_left)
+            text = f"epoch {progress.epochs_done}/{progress.epochs}  {metrics}  {left} left"
+            self.say(index, text if progress.epochs else STARTING)
+
+    def say(self, index: int, text: str) -> None:
+        """Print a line on a run without markup or cuts, because it may hold paths and tracebacks."""
+        self.console.print(f"{self.names[index]}: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def metrics(self, index: int, row: Mapping[str, float]) -> str:
+        """Return the metric of selection and the first of the others, without losses."""
+        first = self.experiments[index].select[0]
+        others = [name for name in row if "/" not in name and name not in (first, "epoch", "learning_rate")]
+        shown = [name for name in [first, *others][:SHOWN_METRICS] if name in row]
+        return "  ".join(f"{name} {row[name]:.4g}" for name in shown)
 
 
-class LiveView(View):
+class LiveView(PlainView):
     """A view with a table of the runs under way, redrawn in place below the lines of ended runs."""
 
     def __enter__(self) -> LiveView:
@@ -194,6 +165,9 @@ class LiveView(View):
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
+    def tick(self) -> None:
+        """Do nothing: the table is redrawn by itself."""
+
     def table(self) -> Table:
         """Return the table of the moment."""
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -201,33 +175,29 @@ class LiveView(View):
         for column in ("run", "", "epoch", "metrics", "left"):
             # Only the words of a name wrap.
             table.add_column(column, no_wrap=column not in ("run", ""), overflow="fold")
-        for index, progress in enumerate(self.latest):
-            if self.status[index] != "running":
+        for index, progress in sorted(self.running.items()):
+            if not progress.epochs:
+                table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"))
                 continue
-            if progress is None or not progress.epochs:
-                table.add_row(self.names[index], "", "", STARTING if wide else STARTING.replace(": ", ":\n"), "")
-                continue
-            done = ProgressBar(total=progress.epochs, completed=progress.epochs_done, width=BAR if wide else SHORT_BAR)
+            metrics = self.metrics(index, progress.metrics)
             table.add_row(
                 self.names[index],
-                done,
+                ProgressBar(progress.epochs, progress.epochs_done, width=BAR if wide else SHORT_BAR),
                 f"{progress.epochs_done}/{progress.epochs}",
-                self.metrics(index) if wide else self.metrics(index).replace("  ", "\n"),
+                metrics if wide else metrics.replace("  ", "\n"),
                 _time(progress.seconds_left),
             )
-        if "waiting" in self.status:
-            table.add_row(f"{self.status.count('waiting')} waiting")
+        if self.waiting:
+            table.add_row(f"{len(self.waiting)} waiting")
         return table
 
 
-def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> View:
+def make_view(names: Sequence[str], experiments: Sequence[Experiment], console: Console | None = None) -> PlainView:
     """Return the live view on a terminal and the plain one elsewhere, e.g. in a log file or CI."""
     console = console or Console(stderr=True)
     return (LiveView if console.is_terminal else PlainView)(names, experiments, console)
 
 
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
+def _time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
