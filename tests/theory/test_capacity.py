@@ -11,18 +11,17 @@ from mooring.theory.capacity import (
     Transcripts,
     at_bound,
     below_bound,
-    check_collision,
-    check_injective,
-    check_sampled,
     colliding_pair,
-    label_budget,
+    collision,
+    injective,
     label_digits,
     layered_transcript,
     rank_transcript,
     required_whole_bits,
+    sampled_collision,
     within_search,
 )
-from mooring.theory.instances import all_permutations, all_tables, random_permutations, rank
+from mooring.theory.instances import all_permutations, random_permutations, rank
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12, 100])
@@ -84,7 +83,7 @@ def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
 
 
 def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> None:
-    evidence = check_collision(Transcripts((rank_transcript,), below_bound), 6, torch.Generator())
+    evidence = collision.check(Transcripts((rank_transcript,), below_bound), 6, torch.Generator())
     shortfalls = {n: math.log2(math.factorial(n)) % 1 for n in (3, 4, 5, 6)}
     assert min(shortfalls, key=shortfalls.__getitem__) == 6
     assert evidence.margin == pytest.approx(shortfalls[6])
@@ -92,7 +91,7 @@ def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> N
 
 
 def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None:
-    (series,) = check_injective(at_bound, 3, torch.Generator()).series
+    (series,) = injective.check(at_bound, 3, torch.Generator()).series
     (_, needed), (_, used) = series.lines
     for n, bound, bits in zip(series.x, needed, used, strict=True):
         slots = min(8, n)
@@ -124,12 +123,6 @@ def test_an_encoder_that_tells_all_drawn_apart_is_rejected() -> None:
     def exact(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
         return rank(permutations).unsqueeze(1)
 
-    evidence = check_sampled(Transcripts((exact,), within_search), 1, torch.Generator().manual_seed(0))
+    evidence = sampled_collision.check(Transcripts((exact,), within_search), 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert "exact tells all drawn apart" in evidence.note
-
-
-@pytest.mark.parametrize(("n", "alphabet", "bits"), [(3, 2, 3), (2, 3, 4), (5, 5, 12), (4, 8, 12)])
-def test_bits_of_independent_labels_are_the_least_that_number_all_tables(n: int, alphabet: int, bits: int) -> None:
-    assert label_budget(n, alphabet, short=0) == bits == math.ceil(n * math.log2(alphabet))
-    assert len(all_tables(n, alphabet).unique(dim=0)) == alphabet**n <= 2**bits

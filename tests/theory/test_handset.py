@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from mooring.nn import SlotVirtualNode
-from mooring.theory import HandSetMemory, select
+from mooring.theory import CountedTable, HandSetMemory
 from mooring.theory.construction import Partition
-from mooring.theory.handset import COUNT_SIZES, check_labels
+from mooring.theory.handset import COUNT_SIZES, recalled_labels, wrong_answers
 from mooring.theory.instances import Instances, sampled_counted
 
 
@@ -58,6 +58,29 @@ def test_counts_are_checked_with_one_slot_with_one_per_identifier_and_with_even_
 
 
 def test_the_margin_is_what_is_left_of_one_half() -> None:
-    evidence = check_labels(select(["thm:upper.module"])[0].subject, 2, torch.Generator().manual_seed(0))
+    evidence = recalled_labels.check(recalled_labels.subject, 2, torch.Generator().manual_seed(0))
     assert evidence.passed
     assert 0.49 < evidence.margin < 0.5
+
+
+@pytest.mark.parametrize("slots", [1, 3, 7])
+@pytest.mark.parametrize("as_weight", [True, False])
+def test_slots_hold_every_count_of_every_label(slots: int, as_weight: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    source = sampled_counted(7, 4, 5, generator).scaled(3)
+    target = source.shuffled(generator)
+    table = CountedTable(7, slots)
+    counts = table.counts(table.write(source, as_weight=as_weight), target)
+    truth = torch.nn.functional.one_hot(target.label, 7) * target.count.unsqueeze(1)
+    torch.testing.assert_close(counts, truth.double(), atol=1e-9, rtol=0)
+    assert wrong_answers(counts, target) == 0
+
+
+def test_without_anchors_labels_remain_and_counts_are_gone() -> None:
+    generator = torch.Generator().manual_seed(0)
+    source = sampled_counted(7, 4, 5, generator).scaled(3)
+    table = CountedTable(7, 7, keep_mass=False)
+    counts = table.counts(table.write(source, as_weight=True), source)
+    assert torch.equal(counts.argmax(dim=1), source.label)
+    assert (counts.amax(dim=1).round() == 1).all()
+    assert wrong_answers(counts, source) == int((source.count != 1).sum()) > 0
