@@ -30,14 +30,8 @@ PROBE_NODES = 5
 class GraphBatch:
     """Batch of graphs in PyG's flat layout.
 
-    Args:
-        x: node features.
-        index: graph id of every node, in any order.
-        edge_index: edges; only layers read them.
-        num_graphs: number of graphs, empty ones included.
-
-    Shapes:
-        x ``[nodes, channels]``, index ``[nodes]``, edge_index ``[2, edges]``.
+    ``x`` is ``[nodes, channels]``, ``index`` the graph id of every node in any order; ``edge_index`` is ``[2, edges]``,
+    and only layers read it. ``num_graphs`` includes graphs without nodes.
     """
 
     x: Tensor
@@ -68,8 +62,7 @@ class GraphBatch:
 
 def single(x: Tensor, edge_index: Tensor | None = None) -> GraphBatch:
     """Return one graph; without ``edge_index`` its nodes are isolated."""
-    if edge_index is None:
-        edge_index = torch.empty(2, 0, dtype=torch.long)
+    edge_index = torch.empty(2, 0, dtype=torch.long) if edge_index is None else edge_index
     return GraphBatch(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
 
 
@@ -103,13 +96,8 @@ class OutputError(ValueError):
 class Adapter(ABC):
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, moved to the CPU (where the graphs are), put in eval mode and cast, so that the caller's
-    module is unchanged.
-
-    Args:
-        module: the module to audit; a plain function is allowed.
-        channels: width of the node features.
-        dtype: precision of the measurements.
+    The module, which may be a plain function, is copied, moved to the CPU (where the graphs are), put in eval mode and
+    cast, so that the caller's module is unchanged.
     """
 
     kind: ClassVar[str]
@@ -125,7 +113,7 @@ class Adapter(ABC):
         if rows not in (1, PROBE_NODES):
             raise OutputError(
                 f"audit: {self.name} gave {rows} rows for one graph of {PROBE_NODES} nodes; expected one row per node "
-                f"or one per graph. Wrap it so that it returns its node or graph features."
+                "or one per graph. Wrap it so that it returns its node or graph features."
             )
         self.per_node = rows == PROBE_NODES
 
@@ -230,8 +218,7 @@ def detect_kind(module: Callable[..., Any]) -> str:
             return kind
     raise ValueError(
         f"audit: cannot infer the calling convention of {type(module).__name__} from its arguments "
-        f"({', '.join(accepted) or 'none'}). "
-        f"Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
+        f"({', '.join(accepted) or 'none'}). Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
     )
 
 
@@ -284,11 +271,11 @@ def relative_difference(a: Tensor, b: Tensor) -> float:
     inf
     """
     if a.shape != b.shape:
-        return float("inf")
+        return math.inf
     if a.numel() == 0:
         return 0.0
     ratio = float((a - b).abs().max()) / max(float(b.abs().max()), 1e-30)
-    return float("inf") if math.isnan(ratio) else ratio
+    return math.inf if math.isnan(ratio) else ratio
 
 
 def _parameters(module: Callable[..., Any]) -> tuple[str, ...]:
