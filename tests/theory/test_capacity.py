@@ -8,7 +8,6 @@ from mooring.theory import construction_width, required_bits, required_width
 from mooring.theory.capacity import (
     SAMPLED,
     Budget,
-    Transcripts,
     at_bound,
     below_bound,
     colliding_pair,
@@ -83,7 +82,7 @@ def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
 
 
 def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> None:
-    evidence = collision.check(Transcripts((rank_transcript,), below_bound), 6, torch.Generator())
+    evidence = collision.check(((rank_transcript,), below_bound), 6, torch.Generator())
     shortfalls = {n: math.log2(math.factorial(n)) % 1 for n in (3, 4, 5, 6)}
     assert min(shortfalls, key=shortfalls.__getitem__) == 6
     assert evidence.margin == pytest.approx(shortfalls[6])
@@ -123,6 +122,6 @@ def test_an_encoder_that_tells_all_drawn_apart_is_rejected() -> None:
     def exact(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
         return rank(permutations).unsqueeze(1)
 
-    evidence = sampled_collision.check(Transcripts((exact,), within_search), 1, torch.Generator().manual_seed(0))
+    evidence = sampled_collision.check(((exact,), within_search), 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert "exact tells all drawn apart" in evidence.note

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mooring.theory import CLAIMS
-from mooring.theory.addressing import Routing
+from mooring.theory.addressing import Codebook
 from mooring.theory.claim import Claim
 from mooring.theory.instances import benchmark_batch
 from support import digest
@@ -48,7 +48,7 @@ def watched(claim: Claim) -> tuple[int, str]:
         def called(*arguments: Any) -> Any:
             given = digest(*arguments)
             found = subject(*arguments)
-            calls.append(digest(given, *([found] if isinstance(found, Tensor | Routing | float) else [])))
+            calls.append(digest(given, *([found] if isinstance(found, Tensor | Codebook | float) else [])))
             return found
 
         return called

@@ -27,7 +27,7 @@ PROBE_NODES = 5
 
 
 @dataclass(frozen=True)
-class GraphBatch:
+class Graphs:
     """Batch of graphs in PyG's flat layout.
 
     ``x`` is ``[nodes, channels]``, ``index`` the graph id of every node in any order; ``edge_index`` is ``[2, edges]``,
@@ -43,30 +43,30 @@ class GraphBatch:
     def num_nodes(self) -> int:
         return int(self.x.size(0))
 
-    def with_features(self, x: Tensor) -> GraphBatch:
+    def with_features(self, x: Tensor) -> Graphs:
         """Return the same graphs with other node features."""
         return replace(self, x=x)
 
-    def permute(self, order: Tensor) -> GraphBatch:
+    def permute(self, order: Tensor) -> Graphs:
         """Return the same graphs with node ``order[i]`` moved to position ``i``."""
         place = torch.empty_like(order)
         place[order] = torch.arange(order.numel())
-        return GraphBatch(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
+        return Graphs(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
 
-    def replicate(self, times: int) -> GraphBatch:
+    def replicate(self, times: int) -> Graphs:
         """Return rX: one graph of ``times`` disjoint copies of this graph, the first copy first."""
         assert self.num_graphs == 1, "only a single graph is replicated"
         shift = torch.arange(times).repeat_interleave(self.edge_index.size(1)) * self.num_nodes
         return single(self.x.repeat(times, 1), self.edge_index.repeat(1, times) + shift)
 
 
-def single(x: Tensor, edge_index: Tensor | None = None) -> GraphBatch:
+def single(x: Tensor, edge_index: Tensor | None = None) -> Graphs:
     """Return one graph; without ``edge_index`` its nodes are isolated."""
     edge_index = torch.empty(2, 0, dtype=torch.long) if edge_index is None else edge_index
-    return GraphBatch(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
+    return Graphs(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
 
 
-def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
+def collate(graphs: Sequence[Graphs]) -> Graphs:
     """Return the graphs in one batch, in the given order; graphs without nodes keep their id."""
     index, edges, nodes, offset = [], [], 0, 0
     for graph in graphs:
@@ -74,10 +74,10 @@ def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
         edges.append(graph.edge_index + nodes)
         nodes += graph.num_nodes
         offset += graph.num_graphs
-    return GraphBatch(torch.cat([graph.x for graph in graphs]), torch.cat(index), torch.cat(edges, dim=1), offset)
+    return Graphs(torch.cat([graph.x for graph in graphs]), torch.cat(index), torch.cat(edges, dim=1), offset)
 
 
-def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: float = 1.0) -> GraphBatch:
+def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: float = 1.0) -> Graphs:
     """Return one graph with normal features on a ring with a few random chords, every edge in both directions."""
     x = scale * torch.randn(nodes, channels, generator=generator, dtype=torch.float64)
     if nodes < 3:
@@ -127,10 +127,10 @@ class Adapter(ABC):
         return TOLERANCE[self.dtype]
 
     @abstractmethod
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         """Call the module in its convention."""
 
-    def __call__(self, graphs: GraphBatch) -> Tensor:
+    def __call__(self, graphs: Graphs) -> Tensor:
         with default_dtype(self.dtype):
             out = self.call(graphs.with_features(graphs.x.to(self.dtype)))
         if isinstance(out, (tuple, list)):
@@ -141,7 +141,7 @@ class Adapter(ABC):
             )
         return out.flatten(1) if out.dim() > 1 else out.unsqueeze(-1)
 
-    def rows(self, graphs: GraphBatch, graph: int) -> Tensor:
+    def rows(self, graphs: Graphs, graph: int) -> Tensor:
         """Return the output rows that belong to one graph of the batch."""
         out = self(graphs)
         return out[graphs.index == graph] if self.per_node else out[graph : graph + 1]
@@ -161,7 +161,7 @@ class AggregationAdapter(Adapter):
 
     kind = "aggregation"
 
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         return self.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
 
 
@@ -170,7 +170,7 @@ class VirtualNodeAdapter(Adapter):
 
     kind = "virtual_node"
 
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in self.accepted}
         return self.module(graphs.x, graphs.index, **size)
 
@@ -180,7 +180,7 @@ class LayerAdapter(Adapter):
 
     kind = "layer"
 
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         batch = {"batch": graphs.index} if "batch" in self.accepted else {}
         return self.module(graphs.x, graphs.edge_index, **batch)
 
@@ -190,7 +190,7 @@ class DenseAdapter(Adapter):
 
     kind = "dense"
 
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         order = graphs.index.argsort(stable=True)
         dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
         out = self.module(dense, mask)

@@ -169,34 +169,31 @@ def addressability(adapter: Adapter, seed: int, trials: int) -> Finding:
     """
     generator = Generator().manual_seed(seed)
     x = torch.randn(2 * NODES, adapter.channels, generator=generator, dtype=torch.float64)
-    best, distinct, received, values, case, tried = -1, 0, 0, torch.zeros(1), "none", 0
+    results = []
     for scale in SCALES if adapter.channels <= WIDE else SCALES[:1]:
-        if best >= NODES:
-            break
-        tried += 1
         response = _response(adapter, scale * x)
         spectrum = torch.linalg.svdvals(response.flatten(0, 1))
         # Singular values below this are rounding.
         floor = adapter.tolerance * spectrum[0].clamp_min(1e-300)
         together = int((spectrum > floor).sum())
         alone = int((torch.linalg.svdvals(response) > floor).sum(-1).max())
-        messages = _messages(together, alone, adapter)
-        if messages > best:
-            best, distinct, received, values = messages, together, alone, spectrum
-            case = f"features of scale {scale:g}"
-    singular_values = round_spectrum(values)
+        results.append((_messages(together, alone, adapter), together, alone, spectrum, scale))
+        if results[-1][0] >= NODES:
+            break
+    messages, together, alone, spectrum, scale = max(results, key=lambda result: result[0])
+    singular_values = round_spectrum(spectrum)
     squared = sum(value**2 for value in singular_values)
     return Finding(
         name="addressability",
-        verdict=_verdict(best, adapter),
-        value=float(best),
-        worst_case=case,
-        trials=tried,
-        explanation=f"rank of what all targets receive from {NODES} sources ({distinct}) over that of one target "
-        f"({received}); singular values above {adapter.tolerance:g} of the largest",
+        verdict=_verdict(messages, adapter),
+        value=float(messages),
+        worst_case=f"features of scale {scale:g}",
+        trials=len(results),
+        explanation=f"rank of what all targets receive from {NODES} sources ({together}) over that of one target "
+        f"({alone}); singular values above {adapter.tolerance:g} of the largest",
         details={
-            "rank_together": distinct,
-            "rank_of_one_target": received,
+            "rank_together": together,
+            "rank_of_one_target": alone,
             "limit": NODES,
             "effective_rank": round(sum(singular_values) ** 2 / max(squared, 1e-300), DIGITS),
             "singular_values": singular_values,

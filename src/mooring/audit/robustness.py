@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from mooring.audit.adapters import (
     Adapter,
-    GraphBatch,
+    Graphs,
     collate,
     default_dtype,
     random_graph,
@@ -82,7 +82,7 @@ def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
     )
 
 
-def _draw_batch(adapter: Adapter, generator: Generator, trial: int) -> tuple[list[int], GraphBatch]:
+def _draw_batch(adapter: Adapter, generator: Generator, trial: int) -> tuple[list[int], Graphs]:
     """Draw three small graphs; every fourth trial, one of them is large."""
     sizes = torch.randint(2, 12, (3,), generator=generator).tolist()
     sizes[0] = _size(sizes[0], trial)
@@ -94,7 +94,7 @@ def _size(small: int, trial: int) -> int:
     return LARGE if trial % 4 == 3 else small
 
 
-def _change(adapter: Adapter, graphs: GraphBatch, order: Tensor) -> float:
+def _change(adapter: Adapter, graphs: Graphs, order: Tensor) -> float:
     with torch.no_grad():
         expected = adapter(graphs)
         return relative_difference(adapter(graphs.permute(order)), expected[order] if adapter.per_node else expected)
@@ -117,17 +117,16 @@ def batch_mates(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Compare a graph alone with the same graph among others of equal size, which need no padding."""
     errors = _batching_errors(adapter, seed, trials, 0, 0)
     verdicts = "independent", "depends on the graphs beside it"
-    return _finding("batch_mates", adapter, errors, verdicts, f"{ALONE} same-size mates")
+    change = "of one graph's output, alone against among same-size mates"
+    return _finding("batch_mates", adapter, errors, verdicts, change)
 
 
 def padding(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Compare a graph alone with the same graph among larger ones, which a padded implementation has to pad."""
     errors = _batching_errors(adapter, seed, trials, 1, 23)
     verdicts = "independent", "depends on the sizes beside it"
-    return _finding("padding", adapter, errors, verdicts, f"{ALONE} larger mates")
-
-
-ALONE = "of one graph's output, alone against among"
+    change = "of one graph's output, alone against among larger mates"
+    return _finding("padding", adapter, errors, verdicts, change)
 
 
 def _batching_errors(adapter: Adapter, seed: int, trials: int, least: int, most: int) -> list[tuple[float, str]]:
@@ -198,7 +197,7 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
     )
 
 
-def _gradients(adapter: Adapter, batch: GraphBatch) -> list[Tensor]:
+def _gradients(adapter: Adapter, batch: Graphs) -> list[Tensor]:
     x = batch.x.to(adapter.dtype).requires_grad_()
     weights = list(adapter.module.parameters()) if isinstance(adapter.module, nn.Module) else []
     inputs = [x, *(weight for weight in weights if weight.requires_grad)]
@@ -213,7 +212,7 @@ def _all_finite(values: Tensor) -> bool:
     return bool(torch.isfinite(values).all())
 
 
-def _finite(adapter: Adapter, graphs: GraphBatch) -> bool:
+def _finite(adapter: Adapter, graphs: Graphs) -> bool:
     with torch.no_grad():
         return _all_finite(adapter(graphs))
 
@@ -245,9 +244,7 @@ def dtypes(adapter: Adapter, seed: int, trials: int) -> Finding:
     )
 
 
-def _precision_error(
-    adapter: Adapter, cases: list[tuple[GraphBatch, Tensor]], *, autocast: bool = False
-) -> float | str:
+def _precision_error(adapter: Adapter, cases: list[tuple[Graphs, Tensor]], *, autocast: bool = False) -> float | str:
     """Return the largest relative error to the references, or the reason why the module raises."""
     worst = 0.0
     for batch, reference in cases:
@@ -328,7 +325,7 @@ def growth(adapter: Adapter, sizes: tuple[int, int, int], seed: int = 0) -> tupl
     return (math.log2(second / first) if min(first, second) > 0 else 0.0), counts
 
 
-def _count(adapter: Adapter, graphs: GraphBatch) -> int:
+def _count(adapter: Adapter, graphs: Graphs) -> int:
     # If a gradient is required, torch's attention takes its composed path, whose operations can be counted.
     x = graphs.x.to(adapter.dtype).requires_grad_()
     with OperationCounter() as counter:

@@ -99,14 +99,14 @@ def onehot_gate(dims: Callable[[int], range], instances: int, generator: Generat
 
 
 @dataclass(frozen=True)
-class Routing:
+class Codebook:
     """Addresses of the slots, and the margin claimed for them."""
 
-    codebook: Float64[Tensor, "slots dim"]
+    addresses: Float64[Tensor, "slots dim"]
     delta: float
 
 
-def honest_routing(slots: int, generator: Generator) -> Routing:
+def honest_codebook(slots: int, generator: Generator) -> Codebook:
     """Draw a codebook of random kind and dimension with distinct addresses, and measure its margin."""
     while True:
         draw = (spherical, binary)[int(torch.randint(2, (), generator=generator))]
@@ -114,13 +114,13 @@ def honest_routing(slots: int, generator: Generator) -> Routing:
         codebook = draw(slots, dim, generator)
         # In few binary dimensions an address may occur twice, which violates the premise.
         if margin(codebook) > ROUNDING:
-            return Routing(codebook, margin(codebook))
+            return Codebook(codebook, margin(codebook))
 
 
-def overclaimed_routing(slots: int, generator: Generator) -> Routing:
+def overclaimed_codebook(slots: int, generator: Generator) -> Codebook:
     """Draw a codebook in which two slots share one address, and claim the margin of the others."""
     codebook = separated(slots, logarithmic_dim(slots), spherical, generator)
-    return Routing(torch.cat([codebook[:-1], codebook[:1]]), margin(codebook))
+    return Codebook(torch.cat([codebook[:-1], codebook[:1]]), margin(codebook))
 
 
 def leakage(codebook: Tensor, group: Tensor, temperature: float) -> Float64[Tensor, " slots"]:
@@ -153,38 +153,35 @@ def read_bound(slots: int, delta: float, temperature: float) -> float:
 @claim(
     "prop:routing",
     "A slot leaks at most eq:leak outside its group; a target gives its slot at least eq:read-margin.",
-    subject=honest_routing,
+    subject=honest_codebook,
     controls={
-        "premise removed: two slots share an address while the margin of the rest is claimed": overclaimed_routing
+        "premise removed: two slots share an address while the margin of the rest is claimed": overclaimed_codebook
     },
     margin_means="least relative slack: bound / measured - 1, over all slots and both bounds",
     instances=300,
 )
-def routing_bounds(draw: Callable[[int, Generator], Routing], instances: int, generator: Generator) -> Evidence:
+def routing_bounds(draw: Callable[[int, Generator], Codebook], instances: int, generator: Generator) -> Evidence:
     """Check both bounds for every slot, over random codebooks, temperatures and group sizes."""
     examined, tightest, note = 0, math.inf, ""
     for _ in range(instances):
         slots = int(torch.randint(2, 24, (), generator=generator))
-        routing = draw(slots, generator)
+        codebook = draw(slots, generator)
         temperature = 10 ** float(torch.rand((), generator=generator) * 3 - 2)
         sizes = torch.randint(1, 12, (slots,), generator=generator)
         group = torch.arange(slots).repeat_interleave(sizes)[torch.randperm(int(sizes.sum()), generator=generator)]
-        leaks = leakage(routing.codebook, group, temperature)
-        weights = matching_weight(routing.codebook / temperature, routing.codebook)
-        least = read_bound(slots, routing.delta, temperature)
+        leaks = leakage(codebook.addresses, group, temperature)
+        weights = matching_weight(codebook.addresses / temperature, codebook.addresses)
+        least = read_bound(slots, codebook.delta, temperature)
         examined += slots
         for size, leak, weight in zip(sizes.tolist(), leaks.tolist(), weights.tolist(), strict=True):
-            bound = write_bound(len(group), size, routing.delta, temperature)
+            bound = write_bound(len(group), size, codebook.delta, temperature)
             # A ratio, because both sides span many orders of magnitude; leaks below the smallest normal number are 0.
             slack = min((bound + 1e-300) / (leak + 1e-300), weight / least) - 1
             if slack < tightest:
                 tightest = slack
-                note = f"closest: M={slots}, delta={routing.delta:.2f}, tau={temperature:.3f}"
-    passed = tightest >= -ROUNDING
-    return Evidence(passed, tightest, examined, note, (_leak_series(generator),) if passed else ())
-
-
-def _leak_series(generator: Generator) -> Series:
+                note = f"closest: M={slots}, delta={codebook.delta:.2f}, tau={temperature:.3f}"
+    if tightest < -ROUNDING:
+        return Evidence(False, tightest, examined, note)
     slots, members = 16, 4
     codebook = separated(slots, logarithmic_dim(slots), binary, generator)
     group = torch.arange(slots).repeat_interleave(members)
@@ -195,7 +192,8 @@ def _leak_series(generator: Generator) -> Series:
         ("measured, worst slot", [float(leakage(codebook, group, t).max()) for t in temperatures]),
         ("bound (eq:leak)", [write_bound(len(group), members, delta, t) for t in temperatures]),
     )
-    return Series(title, temperatures, lines, "temperature", "leaked mass", "xy")
+    series = Series(title, temperatures, lines, "temperature", "leaked mass", "xy")
+    return Evidence(True, tightest, examined, note, (series,))
 
 
 @claim(

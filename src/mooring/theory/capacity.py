@@ -101,13 +101,7 @@ Encoder = Callable[[Tensor, Budget, Generator], Tensor]
 BudgetRule = Callable[[int, int, int], Budget]
 """Maps (n, states, bits) to a transcript's budget."""
 
-
-@dataclass(frozen=True)
-class Transcripts:
-    """Encoders, and the rule that sets their budget."""
-
-    encoders: Sequence[Encoder]
-    budget: BudgetRule
+Transcripts = tuple[Sequence[Encoder], BudgetRule]
 
 
 def rank_transcript(permutations: Tensor, budget: Budget, generator: Generator) -> Tensor:
@@ -175,21 +169,22 @@ FACTORIZATIONS = ((1, 1), (1, 3), (2, 1), (3, 2), (5, 1))
 @claim(
     "thm:lower",
     "With L_eff d b < log2(n!) two permutations share a transcript, so no decoder serves both.",
-    subject=Transcripts(ENCODERS, below_bound),
-    controls={"premise removed: one coordinate more, which reaches the bound": Transcripts(ENCODERS, at_bound)},
+    subject=(ENCODERS, below_bound),
+    controls={"premise removed: one coordinate more, which reaches the bound": (ENCODERS, at_bound)},
     margin_means="fewest bits by which a budget fell short and a pair still had to collide",
     instances=7,
     least=3,
 )
 def collision(subject: Transcripts, instances: int, generator: Generator) -> Evidence:
     """Check that every encoder maps two permutations to one transcript. ``instances`` is the largest n."""
+    encoders, budget_for = subject
     examined, shortest, note = 0, math.inf, ""
     for n in range(3, instances + 1):
         permutations = all_permutations(n)
         for states, bits in FACTORIZATIONS:
-            budget = subject.budget(n, states, bits)
+            budget = budget_for(n, states, bits)
             missing = required_bits(n) - budget.total_bits
-            for encoder in subject.encoders if budget.width else ():
+            for encoder in encoders if budget.width else ():
                 examined += 1
                 pair = colliding_pair(encoder(permutations, budget, generator))
                 if pair is None:
@@ -250,18 +245,19 @@ SAMPLED = tuple((n, states, bits) for n in (9, 12, 20) for states, bits in ((1, 
 @claim(
     "thm:lower.layers",
     "Beyond enumeration: below the bound, drawn permutations share the transcript of several layers.",
-    subject=Transcripts(LAYERED, within_search),
-    controls={"premise removed: a budget that reaches the bound": Transcripts(LAYERED, at_bound)},
+    subject=(LAYERED, within_search),
+    controls={"premise removed: a budget that reaches the bound": (LAYERED, at_bound)},
     margin_means="fewest of 16,384 drawn permutations whose transcript was another's too",
     instances=3,
 )
 def sampled_collision(subject: Transcripts, instances: int, generator: Generator) -> Evidence:
     """Check that two of many drawn permutations share a transcript, for ``instances`` encoders of each kind."""
+    encoders, budget_for = subject
     examined, fewest, note = 0, math.inf, ""
     for n, states, bits in SAMPLED:
-        budget = subject.budget(n, states, bits)
+        budget = budget_for(n, states, bits)
         permutations = random_permutations(DRAWN, n, generator).unique(dim=0)
-        for encoder in subject.encoders:
+        for encoder in encoders:
             for _ in range(instances if encoder is not rank_transcript else 1):
                 examined += 1
                 transcripts = encoder(permutations, budget, generator)

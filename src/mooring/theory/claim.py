@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from torch import Generator
+from torch import Generator, Tensor
 
 S = TypeVar("S")
 
@@ -19,10 +19,6 @@ class Series:
     """Lines over one shared axis, the form of every figure of the project.
 
     Each line is a label and one value per position of ``x``; None leaves a gap. ``log`` names the logarithmic axes.
-
-    Example:
-        >>> Series("squares", (1, 2), (("y", (1.0, 4.0)),), "x", "y").to_record()["lines"]
-        [{'label': 'y', 'y': [1.0, 4.0]}]
     """
 
     title: str
@@ -45,18 +41,15 @@ class Series:
         return {
             "title": self.title,
             "x": [float(value) for value in self.x],
-            "lines": [
-                {"label": label, "y": [None if value is None else _finite(value) for value in y]}
-                for label, y in self.lines
-            ],
+            "lines": [{"label": label, "y": [_finite(value) for value in y]} for label, y in self.lines],
             "xlabel": self.xlabel,
             "ylabel": self.ylabel,
             "log": self.log,
         }
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +61,21 @@ class Evidence:
     instances: int
     note: str = ""
     series: tuple[Series, ...] = ()
+
+
+def judge_integers(cases: Iterable[tuple[int, Tensor, str]], note: str) -> Evidence:
+    """Return the evidence of all cases, or of those up to the first with a fault.
+
+    A case is a number of graphs, the numbers decoded from them, which should be integers, and a fault or "". ``note``
+    may have a place for the largest distance from an integer.
+    """
+    examined, furthest = 0, 0.0
+    for num_graphs, numbers, fault in cases:
+        examined += num_graphs
+        furthest = max(furthest, float((numbers - numbers.round()).abs().max()))
+        if fault:
+            return Evidence(False, 0.5 - furthest, examined, fault)
+    return Evidence(True, 0.5 - furthest, examined, note.format(furthest))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64, Int64
@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from mooring.ops import read, write
 from mooring.theory.capacity import construction_width, label_digits, required_bits
-from mooring.theory.claim import Evidence, claim
+from mooring.theory.claim import Evidence, claim, judge_integers
 from mooring.theory.instances import Instances, all_permutations, all_tables, both_sides, random_permutations
 
 # Half the smallest gap between a matching and a mismatched logit. exp(-2000) is exactly 0 in float64, so a softmax over
@@ -22,13 +22,7 @@ SHARPNESS = 1000.0
 
 @dataclass(frozen=True)
 class Partition:
-    """Balanced groups ``I_1..I_M`` of ``range(n)``: identifier i has position ``r(i)`` in group ``g(i)``.
-
-    Example:
-        >>> partition = Partition(n=7, slots=3)
-        >>> partition.group(torch.arange(7)).tolist(), partition.sizes.tolist()
-        ([0, 1, 2, 0, 1, 2, 0], [3, 2, 2])
-    """
+    """Balanced groups ``I_1..I_M`` of ``range(n)``: identifier i has position ``r(i)`` in group ``g(i)``."""
 
     n: int
     slots: int
@@ -54,6 +48,14 @@ class Partition:
     @property
     def sizes(self) -> Int64[Tensor, " slots"]:
         return torch.bincount(torch.arange(self.n) % self.slots, minlength=self.slots)
+
+    def query(self) -> Float64[Tensor, "slots 1 extended"]:
+        """Return the query of each slot, which has the sign code of its group as address."""
+        return slot_query(sign_code(torch.arange(self.slots), self.slots))
+
+    def key(self, identifier: Int64[Tensor, " nodes"]) -> Float64[Tensor, "nodes 1 extended"]:
+        """Return keys that match the query of each identifier's group."""
+        return node_key(sign_code(self.group(identifier), self.slots))
 
     def place(
         self, payload: Float64[Tensor, "nodes block"], identifier: Int64[Tensor, " nodes"]
@@ -100,15 +102,9 @@ class AddressedTable:
 
     Slot m contains its number m, then one block of label digits per identifier of its group. The write is a softmax
     over nodes, so a slot's content is the mean over its group. Multiplying by the group's size, which is public, gives
-    the sum.
+    the sum. There are M = ``slots`` groups, b = ``bits`` per coordinate, and C = ``alphabet`` labels, n if None.
 
     Paper: thm:upper, eq:upper.
-
-    Args:
-        n: identifiers and labels.
-        slots: groups M.
-        bits: bits b of a coordinate.
-        alphabet: number of labels C; n if None.
     """
 
     n: int
@@ -137,9 +133,7 @@ class AddressedTable:
     def write(self, source: Instances, members: Int64[Tensor, " slots"] | None = None) -> Memory:
         """Return the memory before rounding; each coordinate is an integer below ``2^b`` up to rounding error.
 
-        Args:
-            source: the nodes that write; each identifier occurs at most once per graph.
-            members: number of identifiers of each group that write; all if None.
+        Each identifier writes at most once per graph; ``members`` of each group do, all if None.
         """
         digits = self._digits(source.label, label_digits(self.alphabet or self.n, self.bits))
         state = write(
@@ -228,16 +222,17 @@ def permutation_table(
 ) -> Evidence:
     """Check that all permutations of small sets, and ``instances`` random ones of larger sets, are recovered."""
 
-    def cases() -> Iterable[Case]:
-        yield from ((size, all_permutations(size[0]), True) for size in ENUMERATED)
-        yield from ((size, random_permutations(instances, size[0], generator), False) for size in SAMPLED)
+    def cases() -> Iterator[tuple[int, Tensor, str]]:
+        for size in (*ENUMERATED, *SAMPLED):
+            every = size in ENUMERATED
+            labels = all_permutations(size[0]) if every else random_permutations(instances, size[0], generator)
+            yield _examined(build(*size), size, labels, every, generator)
 
-    evidence = _examine(build, cases(), generator)
     n, slots, bits = SAMPLED[-1]
     overhead = slots * construction_width(n, slots, bits) * bits / required_bits(n)
     distinct = sum(math.factorial(n) for n, _, _ in ENUMERATED)
     note = f"all n! for n<=7 ({distinct} distinct memories), random ones to n=1000 in {overhead:.2f} log2 n! bits"
-    return replace(evidence, note=note) if evidence.passed else evidence
+    return judge_integers(cases(), note)
 
 
 # Sizes are (n, M, b, C).
@@ -267,49 +262,38 @@ def alphabet_table(
 ) -> Evidence:
     """Check that labels drawn independently from C kinds are recovered in full, at the width of the formula."""
 
-    def cases() -> Iterable[Case]:
-        yield from ((size, all_tables(size[0], size[3]), True) for size in ALL_TABLES)
-        for size in SOME_TABLES:
-            yield size, torch.randint(size[3], (instances, size[0]), generator=generator), False
+    def cases() -> Iterator[tuple[int, Tensor, str]]:
+        for size in (*ALL_TABLES, *SOME_TABLES):
+            n, _, _, alphabet = size
+            every = size in ALL_TABLES
+            labels = all_tables(n, alphabet) if every else torch.randint(alphabet, (instances, n), generator=generator)
+            yield _examined(build(*size), size, labels, every, generator)
 
-    evidence = _examine(build, cases(), generator)
     n, slots, bits, alphabet = SOME_TABLES[-1]
     overhead = slots * construction_width(n, slots, bits, alphabet) * bits / (n * math.log2(alphabet))
     note = f"all C^n for n<=4, random ones to n=500 and C=5000; the last in {overhead:.2f} n log2 C bits"
-    return replace(evidence, note=note) if evidence.passed else evidence
+    return judge_integers(cases(), note)
 
 
-Case = tuple[tuple[int, ...], Int64[Tensor, "graphs n"], bool]
-"""Size of a table, the labels of its graphs, and whether these all differ, which requires distinct memories."""
+def _examined(
+    table: AddressedTable, size: tuple[int, ...], labels: Int64[Tensor, "graphs n"], every: bool, generator: Generator
+) -> tuple[int, Memory, str]:
+    """Write, round and read; check the width, ``b`` bits, independence of source order, and every label.
 
-
-def _examine(build: Callable[..., AddressedTable], cases: Iterable[Case], generator: Generator) -> Evidence:
-    """Write, round and read each case; the evidence ends at the first fault."""
-    examined, furthest = 0, 0.0
-    for size, labels, distinct in cases:
-        table = build(*size)
-        source, target = both_sides(labels, generator)
-        memory = table.write(source)
-        furthest = max(furthest, float((memory - memory.round()).abs().max()))
-        examined += source.num_graphs
-        fault = _fault(table, memory.round(), construction_width(*size), source, target, generator)
-        if not fault and distinct and len(torch.unique(memory.round().flatten(1), dim=0)) != source.num_graphs:
-            fault = "two instances share a memory"
-        if fault:
-            sizes = ", ".join(f"{name}={value}" for name, value in zip("nMbC", size, strict=False))
-            return Evidence(False, 0.5 - furthest, examined, f"{sizes}, d={memory.shape[2]}: {fault}")
-    return Evidence(True, 0.5 - furthest, examined)
-
-
-def _fault(
-    table: AddressedTable, memory: Memory, width: int, source: Instances, target: Instances, generator: Generator
-) -> str:
-    """Check the width, ``b`` bits, independence of source order, and every label."""
-    if memory.shape[2] != width:
-        return "not the width of eq:upper"
-    if memory.min() < 0 or memory.max() >= 1 << table.bits:
-        return "a coordinate does not fit b bits"
-    if (table.write(source.shuffled(generator)).round() != memory).any():
-        return "the memory depends on source order"
-    wrong = int((table.read(memory.long(), target) != target.label).sum())
-    return f"{wrong} of {len(target.label)} targets wrong" if wrong else ""
+    If ``every`` graph has other labels than the rest, memories must differ, too.
+    """
+    source, target = both_sides(labels, generator)
+    memory = table.write(source)
+    rounded, fault = memory.round(), ""
+    if memory.shape[2] != construction_width(*size):
+        fault = "not the width of eq:upper"
+    elif rounded.min() < 0 or rounded.max() >= 1 << table.bits:
+        fault = "a coordinate does not fit b bits"
+    elif (table.write(source.shuffled(generator)).round() != rounded).any():
+        fault = "the memory depends on source order"
+    elif wrong := int((table.read(rounded.long(), target) != target.label).sum()):
+        fault = f"{wrong} of {len(target.label)} targets wrong"
+    elif every and len(torch.unique(rounded.flatten(1), dim=0)) != len(labels):
+        fault = "two instances share a memory"
+    sizes = ", ".join(f"{name}={value}" for name, value in zip("nMbC", size, strict=False))
+    return len(labels), memory, f"{sizes}, d={memory.shape[2]}: {fault}" if fault else ""

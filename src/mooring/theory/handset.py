@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64
 from torch import Generator, Tensor, nn
 
 from mooring.nn import SlotVirtualNode
 from mooring.ops import SlotState, read, write
 from mooring.theory.capacity import label_digits
-from mooring.theory.claim import Evidence, claim
-from mooring.theory.construction import Partition, node_key, sign_code, slot_query
+from mooring.theory.claim import Evidence, claim, judge_integers
+from mooring.theory.construction import Partition
 from mooring.theory.instances import Instances, benchmark_batch, every_counted, sampled_counted
 from mooring.theory.multiset import with_unit_anchor
 
@@ -25,14 +25,10 @@ class CountedTable:
 
     Scores are 0 inside a slot's group, and weights are exactly 0 outside it. The anchor has logit 0 and value 1 in
     coordinate 0, which no node uses. So coordinate 0 is ``1 / (1 + |X_m|)`` and colour c is ``count_c / (1 + |X_m|)``.
-    After the read, a target divides each colour by coordinate 0, which gives the count of each label.
+    After the read, a target divides each colour by coordinate 0, which gives the count of each label. Without
+    ``keep_mass`` no anchor is inside the softmax, and slots contain proportions.
 
     Paper: cor:countedwl, part 3.
-
-    Args:
-        n: identifiers and labels.
-        slots: groups M.
-        keep_mass: whether the anchor is inside the softmax; otherwise slots contain proportions.
     """
 
     n: int
@@ -54,8 +50,8 @@ class CountedTable:
         color = self.partition.position(nodes.identifier) * self.n + nodes.label
         value = torch.nn.functional.one_hot(color + 1, self.partition.capacity * self.n + 1).double()
         return write(
-            self._slot_query(),
-            self._node_key(nodes),
+            self.partition.query(),
+            self.partition.key(nodes.identifier),
             value.unsqueeze(1),
             nodes.graph,
             num_graphs=nodes.num_graphs,
@@ -64,43 +60,30 @@ class CountedTable:
 
     def counts(self, memory: Float64[Tensor, "graphs slots dim"], target: Instances) -> Float64[Tensor, "nodes n"]:
         """Count each label with each target's identifier, before rounding."""
-        context = read(self._node_key(target), self._slot_query(), memory.unsqueeze(2), target.graph)[:, 0]
+        key, query = self.partition.query(), self.partition.key(target.identifier)
+        context = read(query, key, memory.unsqueeze(2), target.graph)[:, 0]
         counts = self.partition.pick(context[:, 1:], target.identifier)
         return counts / context[:, :1] if self.keep_mass else counts
-
-    def _slot_query(self) -> Float64[Tensor, "slots 1 extended"]:
-        return slot_query(sign_code(torch.arange(self.slots), self.slots))
-
-    def _node_key(self, nodes: Instances) -> Float64[Tensor, "nodes 1 extended"]:
-        return node_key(sign_code(self.partition.group(nodes.identifier), self.slots))
 
 
 # Base counts 1..4 at scales 1, 2 and 3, as in tab:counted.
 MAX_COUNT, SCALES = 4, (1, 2, 3)
 
 
-def normalised_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
-    """Return the memory of a normalised write by the sources alone."""
-    return table.state(source.copied()).content[:, :, 0]
-
-
-def anchored_memory(table: CountedTable, source: Instances) -> Float64[Tensor, "graphs slots dim"]:
-    """Return the memory of an anchored write."""
-    return table.write(source, as_weight=False)
-
-
 @claim(
     "cor:countedwl.normalised",
     "A normalised read cannot tell (pi, c) from (pi, rc).",
-    subject=normalised_memory,
-    controls={"premise removed: the anchored write of the same slots": anchored_memory},
+    subject=lambda table, source: table.state(source.copied()).content[:, :, 0],
+    controls={
+        "premise removed: the anchored write of the same slots": lambda table, source: table.write(
+            source, as_weight=False
+        )
+    },
     margin_means="largest difference between the two memories; rounding allows 1e-11",
     instances=40,
 )
 def scale_blindness(
-    memory: Callable[[CountedTable, Instances], Float64[Tensor, "graphs slots dim"]],
-    instances: int,
-    generator: Generator,
+    memory: Callable[[CountedTable, Instances], Tensor], instances: int, generator: Generator
 ) -> Evidence:
     """Check that (pi, c) and (pi, rc) have equal memories, although every target's answer differs."""
     worst = 0.0
@@ -122,30 +105,32 @@ def scale_blindness(
     instances=60,
 )
 def counted_table(build: Callable[[int, int], CountedTable], instances: int, generator: Generator) -> Evidence:
-    """Check that all counted instances of up to 4 identifiers, and random ones of tab:counted's size, are solved."""
-    examined, worst = 0, 0.0
-    for n, slots in ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 3), (12, 12), (12, 4), (12, 5), (12, 1)):
-        table = build(n, slots)
-        every = [every_counted(n, MAX_COUNT, len(SCALES), generator)] if n <= 4 else None
-        drawn = (sampled_counted(n, MAX_COUNT, instances, generator).scaled(scale) for scale in SCALES)
-        for nodes in every or drawn:
-            target = nodes.shuffled(generator)
-            examined += nodes.num_graphs
-            for as_weight in (True, False):
-                counts = table.counts(table.write(nodes, as_weight=as_weight), target)
-                worst = max(worst, float((counts - counts.round()).abs().max()))
-                wrong = wrong_answers(counts, target)
-                if wrong:
-                    note = f"n={n}, M={slots}: {wrong} of {len(counts)} targets wrong"
-                    return Evidence(False, 0.5 - worst, examined, note)
-    note = f"every instance for n<=4 and random ones at n=12 solved; counts within {worst:.1e} of integers"
-    return Evidence(True, 0.5 - worst, examined, note)
+    """Check all counted instances of up to 4 identifiers, and random ones of tab:counted's size."""
+
+    def cases() -> Iterator[tuple[int, Tensor, str]]:
+        for n, slots in ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 3), (12, 12), (12, 4), (12, 5), (12, 1)):
+            table = build(n, slots)
+            every = [every_counted(n, MAX_COUNT, len(SCALES), generator)] if n <= 4 else None
+            drawn = (sampled_counted(n, MAX_COUNT, instances, generator).scaled(scale) for scale in SCALES)
+            for nodes in every or drawn:
+                target = nodes.shuffled(generator)
+                for as_weight in (True, False):
+                    counts = table.counts(table.write(nodes, as_weight=as_weight), target)
+                    fault = _fault(f"n={n}, M={slots}", wrong_answers(counts, target))
+                    yield nodes.num_graphs * as_weight, counts, fault
+
+    note = "every instance for n<=4 and random ones at n=12 solved; counts within {:.1e} of integers"
+    return judge_integers(cases(), note)
 
 
-def wrong_answers(counts: Float64[Tensor, "nodes n"], target: Instances) -> int:
-    """Count the targets whose label and count are not those of the largest of its counts."""
+def wrong_answers(counts: Float64[Tensor, "nodes n"], target: Instances) -> Bool[Tensor, " nodes"]:
+    """Return the targets whose label and count are not those of the largest of its counts."""
     most = counts.max(dim=1)
-    return int(((most.indices != target.label) | (most.values.round() != target.count)).sum())
+    return (most.indices != target.label) | (most.values.round() != target.count)
+
+
+def _fault(sizes: str, wrong: Bool[Tensor, " nodes"]) -> str:
+    return f"{sizes}: {int(wrong.sum())} of {len(wrong)} targets wrong" if wrong.any() else ""
 
 
 @dataclass(frozen=True)
@@ -178,13 +163,22 @@ class HandSetMemory:
     @property
     def channels(self) -> int:
         """Width of a state: payload, two references and the mass, or the address if the address is wider."""
-        return max(self.payload + 3, self._code(torch.arange(1)).shape[1])
+        return max(self.payload + 3, self.address_channels)
+
+    @property
+    def address_channels(self) -> int:
+        return self.partition.query().shape[2]
 
     def build(self) -> SlotVirtualNode:
         """Return the module, in float64, untrained."""
-        slots, width = self.partition.slots, self._code(torch.arange(1)).shape[1]
+        width = self.address_channels
         module = SlotVirtualNode(
-            self.channels, slots, heads=1, anchored=self.anchored, address_channels=width, integrate="residual"
+            self.channels,
+            self.partition.slots,
+            heads=1,
+            anchored=self.anchored,
+            address_channels=width,
+            integrate="residual",
         ).double()
         with torch.no_grad():
             for parameter in module.parameters():
@@ -192,9 +186,8 @@ class HandSetMemory:
             addresses, update = module.write.addresses, module.update
             assert addresses is not None
             assert module.read is not None
-            query = slot_query(sign_code(torch.arange(slots), slots))
             # The module divides scores by the square root of the head width.
-            addresses.slot[:, :, :width] = query * self.channels**0.5 if self.addressed else 0.0
+            addresses.slot[:, :, :width] = self.partition.query() * self.channels**0.5 if self.addressed else 0.0
             addresses.weight[0, :width] = torch.eye(width)
             for linear in (module.write.lin_value, update.lin_out, module.read.lin_value, module.read.lin_out):
                 nn.init.eye_(linear.weight)
@@ -235,7 +228,7 @@ class HandSetMemory:
         output = module(
             torch.cat([self.features(source, payload), silent]),
             torch.cat([source.graph, target.graph]),
-            address=self._code(self.partition.group(torch.cat([source.identifier, target.identifier]))),
+            address=self.partition.key(torch.cat([source.identifier, target.identifier]))[:, 0],
             sources=writes,
             targets=~writes,
             log_weight=torch.cat([weight, silent[:, 0]]),
@@ -246,9 +239,6 @@ class HandSetMemory:
         unit, zero, mass = answers[:, self.payload : self.payload + 3].T
         content = (answers[:, : self.payload] - zero.unsqueeze(1)) / (unit - zero).unsqueeze(1)
         return self.partition.pick(content, target.identifier), (mass - zero).expm1()
-
-    def _code(self, group: Int64[Tensor, " count"]) -> Float64[Tensor, "count dim"]:
-        return node_key(sign_code(group, self.partition.slots))[:, 0]
 
 
 @claim(
@@ -265,23 +255,20 @@ class HandSetMemory:
 )
 def recalled_labels(build: Callable[[Partition, int], HandSetMemory], instances: int, generator: Generator) -> Evidence:
     """Check that every target of random permutation batches recovers its label from b-bit digits in a slot."""
-    examined, worst = 0, 0.0
-    for n, slots, bits in ((7, 3, 1), (12, 4, 2), (53, 8, 8), (211, 16, 8)):
-        memory = build(Partition(n, slots), label_digits(n, bits))
-        source, target = benchmark_batch(n, instances, generator)
-        shifts = torch.arange(memory.block) * bits
-        digits = ((source.label.unsqueeze(1) >> shifts) & ((1 << bits) - 1)).double()
-        # A slot averages over its group, whose size is public.
-        size = memory.partition.sizes[memory.partition.group(source.identifier)]
-        recalled, _ = memory.recall(memory.build(), source, target, digits * size.unsqueeze(1))
-        examined += source.num_graphs
-        worst = max(worst, float((recalled - recalled.round()).abs().max()))
-        wrong = int(((recalled.round().long() << shifts).sum(dim=1) != target.label).sum())
-        if wrong:
-            note = f"n={n}, M={slots}, b={bits}: {wrong} of {len(recalled)} targets wrong"
-            return Evidence(False, 0.5 - worst, examined, note)
-    note = f"n to {n}; digits within {worst:.1e} of integers after two LayerNorms"
-    return Evidence(True, 0.5 - worst, examined, note)
+
+    def cases() -> Iterator[tuple[int, Tensor, str]]:
+        for n, slots, bits in ((7, 3, 1), (12, 4, 2), (53, 8, 8), (211, 16, 8)):
+            memory = build(Partition(n, slots), label_digits(n, bits))
+            source, target = benchmark_batch(n, instances, generator)
+            shifts = torch.arange(memory.block) * bits
+            digits = ((source.label.unsqueeze(1) >> shifts) & ((1 << bits) - 1)).double()
+            # A slot averages over its group, whose size is public.
+            size = memory.partition.sizes[memory.partition.group(source.identifier)]
+            recalled, _ = memory.recall(memory.build(), source, target, digits * size.unsqueeze(1))
+            wrong = (recalled.round().long() << shifts).sum(dim=1) != target.label
+            yield source.num_graphs, recalled, _fault(f"n={n}, M={slots}, b={bits}", wrong)
+
+    return judge_integers(cases(), "n to 211; digits within {:.1e} of integers after two LayerNorms")
 
 
 COUNT_SIZES = ((12, 12), (12, 5), (12, 4), (7, 1))
@@ -301,17 +288,14 @@ COUNT_SIZES = ((12, 12), (12, 5), (12, 4), (7, 1))
 )
 def recalled_counts(build: Callable[[Partition, int], HandSetMemory], instances: int, generator: Generator) -> Evidence:
     """Check that every target of random counted batches, at all scales, recovers label and count."""
-    examined, worst = 0, 0.0
-    for n, slots in COUNT_SIZES:
-        memory = build(Partition(n, slots), n)
-        source, target = benchmark_batch(n, instances, generator, max_count=MAX_COUNT, scales=SCALES)
-        colors = torch.nn.functional.one_hot(source.label, n).double()
-        recalled, mass = memory.recall(memory.build(), source, target, colors)
-        counts = recalled * mass.unsqueeze(1)
-        examined += source.num_graphs
-        worst = max(worst, float((counts - counts.round()).abs().max()))
-        wrong = wrong_answers(counts, target)
-        if wrong:
-            note = f"n={n}, M={slots}: {wrong} of {len(recalled)} targets wrong"
-            return Evidence(False, 0.5 - worst, examined, note)
-    return Evidence(True, 0.5 - worst, examined, f"counts within {worst:.1e} of integers after two LayerNorms")
+
+    def cases() -> Iterator[tuple[int, Tensor, str]]:
+        for n, slots in COUNT_SIZES:
+            memory = build(Partition(n, slots), n)
+            source, target = benchmark_batch(n, instances, generator, max_count=MAX_COUNT, scales=SCALES)
+            colors = torch.nn.functional.one_hot(source.label, n).double()
+            recalled, mass = memory.recall(memory.build(), source, target, colors)
+            counts = recalled * mass.unsqueeze(1)
+            yield source.num_graphs, counts, _fault(f"n={n}, M={slots}", wrong_answers(counts, target))
+
+    return judge_integers(cases(), "counts within {:.1e} of integers after two LayerNorms")

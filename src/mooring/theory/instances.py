@@ -29,22 +29,12 @@ def random_permutations(count: int, n: int, generator: Generator) -> Int64[Tenso
 
 
 def all_tables(n: int, alphabet: int) -> Int64[Tensor, "tables n"]:
-    """Return every assignment of one of ``alphabet`` labels to each of ``n`` identifiers.
-
-    Example:
-        >>> all_tables(2, 2).tolist()
-        [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
+    """Return every assignment of one of ``alphabet`` labels to each of ``n`` identifiers, in lexicographic order."""
     return torch.tensor(list(itertools.product(range(alphabet), repeat=n)), dtype=torch.long)
 
 
 def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
-    """Return the lexicographic number of each permutation, using its Lehmer code.
-
-    Example:
-        >>> bool((rank(all_permutations(4)) == torch.arange(24)).all())
-        True
-    """
+    """Return the lexicographic number of each permutation, using its Lehmer code."""
     n = permutations.shape[1]
     total = torch.zeros(len(permutations), dtype=torch.long)
     for position in range(n):
@@ -57,12 +47,8 @@ def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
 class Instances:
     """Sources or targets of a batch of graphs: one entry per node, in any order.
 
-    Args:
-        graph: graph of each node.
-        identifier: identifier i of each node.
-        label: ``pi(i)``, the label of a source and the answer of a target.
-        count: number of sources of the graph with this identifier.
-        num_graphs: number of graphs.
+    ``label`` is ``pi(i)``, the label of a source and the answer of a target; ``count`` is the number of sources of the
+    graph with the node's identifier.
     """
 
     graph: Int64[Tensor, " nodes"]

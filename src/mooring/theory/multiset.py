@@ -20,10 +20,6 @@ def refine(colors: Sequence[Hashable], edges: Sequence[tuple[int, int]]) -> list
 
     Implemented with dictionaries and sorted tuples, so that it shares no code with the anchored read. Edges are
     directed (from, to) pairs.
-
-    Example:
-        >>> refine([0, 0, 0], [(0, 1), (1, 0), (1, 2), (2, 1)])  # the two ends of a path share a colour
-        [0, 1, 0]
     """
     names: dict[Hashable, int] = {}
     plain = [names.setdefault(color, len(names)) for color in colors]
