@@ -5,13 +5,17 @@ import torch
 from torch import Tensor
 
 from audit.specimens import AllPairs, Broadcast, GatedBroadcast, NaiveMean, NodewiseOnly, Parity, Slots, SumReadout
-from mooring.audit import adapt, measure
+from mooring.audit import Finding, adapt, measure
 from mooring.audit.expressiveness import NODES, count_probe, round_spectrum
+
+
+def find(measurement: str, module: torch.nn.Module, channels: int, trials: int) -> Finding:
+    return measure(measurement, adapt(module, channels=channels), 0, trials)
 
 
 @pytest.mark.parametrize("module", [NaiveMean(), Broadcast(7), Slots(7, 3)])
 def test_blind(module: torch.nn.Module) -> None:
-    finding = measure("replication", adapt(module, channels=7), 0, 6)
+    finding = find("replication", module, 7, 6)
     assert finding.verdict.startswith("blind")
     assert finding.value is not None
     assert finding.value < 1e-12
@@ -19,14 +23,14 @@ def test_blind(module: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("module", [SumReadout(), Broadcast(7, "sum")])
 def test_counts(module: torch.nn.Module) -> None:
-    finding = measure("replication", adapt(module, channels=7), 0, 6)
+    finding = find("replication", module, 7, 6)
     assert finding.details["counts"]
     assert finding.details["r2"] > 0.999
     assert finding.trials > 300
 
 
 def test_seeing_copies_is_not_counting() -> None:
-    finding = measure("replication", adapt(Parity(), channels=7), 0, 6)
+    finding = find("replication", Parity(), 7, 6)
     assert not finding.details["counts"]
     assert finding.verdict == "sees copies, but n is not recovered"
 
@@ -68,12 +72,12 @@ def test_rounding_noise_is_not_a_feature() -> None:
     [(NodewiseOnly(), 0), (Broadcast(5), 1), (GatedBroadcast(5), 1), (SumReadout(), 1), (AllPairs(), NODES)],
 )
 def test_messages(module: torch.nn.Module, messages: int) -> None:
-    assert measure("addressability", adapt(module, channels=5), 0, 2).value == messages
+    assert find("addressability", module, 5, 2).value == messages
 
 
 @pytest.mark.parametrize("slots", [2, 3, 7])
 def test_m_slots_give_m_messages(slots: int) -> None:
-    finding = measure("addressability", adapt(Slots(5, slots), channels=5), 0, 2)
+    finding = find("addressability", Slots(5, slots), 5, 2)
     assert finding.value == slots
     assert finding.details["rank_together"] == 5 * slots
     assert len(finding.details["singular_values"]) == 5 * NODES
@@ -84,12 +88,12 @@ def test_cloned_slots_give_one_message() -> None:
     with torch.no_grad():
         module.query[:] = module.query[0]
         module.address[:] = module.address[0]
-    assert measure("addressability", adapt(module, channels=5), 0, 2).value == 1
+    assert find("addressability", module, 5, 2).value == 1
 
 
 def test_operations_without_a_batching_rule_are_measured_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     module = Slots(5, 3)
-    expected = measure("addressability", adapt(module, channels=5), 0, 1)
+    expected = find("addressability", module, 5, 1)
     grad = torch.autograd.grad
 
     def refuse(*args: object, **options: object) -> object:
@@ -98,17 +102,17 @@ def test_operations_without_a_batching_rule_are_measured_row_by_row(monkeypatch:
         return grad(*args, **options)
 
     monkeypatch.setattr(torch.autograd, "grad", refuse)
-    assert measure("addressability", adapt(module, channels=5), 0, 1).value == expected.value
+    assert find("addressability", module, 5, 1).value == expected.value
 
 
 def test_additive_broadcast_is_separable() -> None:
-    finding = measure("separability", adapt(Broadcast(7), channels=7), 0, 5)
+    finding = find("separability", Broadcast(7), 7, 5)
     assert finding.details["separable"]
 
 
 @pytest.mark.parametrize("module", [GatedBroadcast(7), Slots(7, 3)])
 def test_gates_and_slots_are_not(module: torch.nn.Module) -> None:
-    finding = measure("separability", adapt(module, channels=7), 0, 5)
+    finding = find("separability", module, 7, 5)
     assert not finding.details["separable"]
     assert finding.value is not None
     assert finding.value > 1e-3
@@ -118,7 +122,7 @@ def test_gates_and_slots_are_not(module: torch.nn.Module) -> None:
     ("module", "verdict"), [(NodewiseOnly(), "nothing travels between nodes"), (SumReadout(), "a readout")]
 )
 def test_nothing_to_separate(module: torch.nn.Module, verdict: str) -> None:
-    finding = measure("separability", adapt(module, channels=7), 0, 3)
+    finding = find("separability", module, 7, 3)
     assert finding.value is None
     assert finding.verdict.startswith(verdict)
 
