@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from dataclasses import replace
+from itertools import accumulate, takewhile
 
 import torch
 from torch import Generator, Tensor, nn
@@ -53,7 +54,7 @@ def permutation(adapter: Adapter, seed: int, trials: int) -> Finding:
 def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Interleave the nodes of different graphs; a module may raise, but must not return a wrong result."""
     generator = Generator().manual_seed(seed)
-    errors, refusal = [(0.0, "none")], ""
+    errors, refusal = [], ""
     for trial in range(trials):
         sizes, graphs = _draw_batch(adapter, generator, trial)
         order = torch.arange(sum(sizes))
@@ -67,19 +68,13 @@ def unsorted_index(adapter: Adapter, seed: int, trials: int) -> Finding:
             errors.append((_change(adapter, graphs, order), f"graphs of {sizes} nodes"))
         except Exception as raised:  # the sorted batch passed above, so any exception is due to the order
             refusal = first_line(raised)
-    worst, case = max(errors, key=lambda error: error[0])
-    broken = worst > adapter.tolerance
-    return Finding(
-        name="unsorted_index",
-        verdict="silently wrong" if broken else f"refused: {refusal}" if refusal else "handled",
-        value=worst if broken or not refusal else None,
-        worst_case=case,
-        trials=trials,
-        explanation="largest relative change when nodes of different graphs are interleaved; "
-        f"tolerance {adapter.tolerance:g}; refusing is allowed, a wrong answer is not",
-        broken=broken,
-        details={"refusal": refusal},
-    )
+    verdicts = "handled", "silently wrong"
+    finding = _finding("unsorted_index", adapter, errors, verdicts, "when nodes of different graphs are interleaved")
+    explanation = f"{finding.explanation}; refusing is allowed, a wrong answer is not"
+    finding = replace(finding, trials=trials, explanation=explanation, details={"refusal": refusal})
+    if refusal and not finding.broken:
+        return replace(finding, verdict=f"refused: {refusal}", value=None)
+    return finding
 
 
 def _draw_batch(adapter: Adapter, generator: Generator, trial: int) -> tuple[list[int], Graphs]:
@@ -186,7 +181,7 @@ def empty_set(adapter: Adapter, seed: int, trials: int) -> Finding:
         alone = f"raises {type(error).__name__}"
     return Finding(
         name="empty_set",
-        verdict="; ".join(problems) if problems else "finite",
+        verdict="; ".join(problems) or "finite",
         value=worst,
         worst_case=next(iter(problems.values()), "none"),
         trials=trials,
@@ -270,17 +265,16 @@ def numeric_range(adapter: Adapter, seed: int, trials: int) -> Finding:
     generator = Generator().manual_seed(seed)
     single_precision = adapter.cast(torch.float32)
     graphs = [random_graph(generator, 7 + trial % 5, adapter.channels) for trial in range(min(trials, 3))]
-    largest_exponent = -1
-    for exponent in EXPONENTS:
-        if not all(_finite(single_precision, graph.with_features(graph.x * 10.0**exponent)) for graph in graphs):
-            break
-        largest_exponent = exponent
+
+    def finite_at(exponent: int) -> bool:
+        return all(_finite(single_precision, graph.with_features(graph.x * 10.0**exponent)) for graph in graphs)
+
+    def finite_for(nodes: int) -> bool:
+        return _finite(single_precision, single(torch.randn(nodes, adapter.channels, generator=generator).abs()))
+
+    largest_exponent = max(takewhile(finite_at, EXPONENTS), default=-1)
     limit = NUM_NODES[-1] if growth(adapter, (64, 128, 256))[0] < 1.5 else QUADRATIC_LIMIT
-    largest_nodes = 0
-    for nodes in (size for size in NUM_NODES if size <= limit):
-        if not _finite(single_precision, single(torch.randn(nodes, adapter.channels, generator=generator).abs())):
-            break
-        largest_nodes = nodes
+    largest_nodes = max(takewhile(finite_for, (nodes for nodes in NUM_NODES if nodes <= limit)), default=0)
     scale = "no scale" if largest_exponent < 0 else f"scale 1e{largest_exponent}"
     return Finding(
         name="numeric_range",

@@ -165,21 +165,21 @@ def routing_bounds(draw: Callable[[int, Generator], Codebook], instances: int, g
     examined, tightest, note = 0, math.inf, ""
     for _ in range(instances):
         slots = int(torch.randint(2, 24, (), generator=generator))
-        codebook = draw(slots, generator)
+        claimed = draw(slots, generator)
         temperature = 10 ** float(torch.rand((), generator=generator) * 3 - 2)
         sizes = torch.randint(1, 12, (slots,), generator=generator)
         group = torch.arange(slots).repeat_interleave(sizes)[torch.randperm(int(sizes.sum()), generator=generator)]
-        leaks = leakage(codebook.addresses, group, temperature)
-        weights = matching_weight(codebook.addresses / temperature, codebook.addresses)
-        least = read_bound(slots, codebook.delta, temperature)
+        leaks = leakage(claimed.addresses, group, temperature)
+        weights = matching_weight(claimed.addresses / temperature, claimed.addresses)
+        least = read_bound(slots, claimed.delta, temperature)
         examined += slots
         for size, leak, weight in zip(sizes.tolist(), leaks.tolist(), weights.tolist(), strict=True):
-            bound = write_bound(len(group), size, codebook.delta, temperature)
+            bound = write_bound(len(group), size, claimed.delta, temperature)
             # A ratio, because both sides span many orders of magnitude; leaks below the smallest normal number are 0.
             slack = min((bound + 1e-300) / (leak + 1e-300), weight / least) - 1
             if slack < tightest:
                 tightest = slack
-                note = f"closest: M={slots}, delta={codebook.delta:.2f}, tau={temperature:.3f}"
+                note = f"closest: M={slots}, delta={claimed.delta:.2f}, tau={temperature:.3f}"
     if tightest < -ROUNDING:
         return Evidence(False, tightest, examined, note)
     slots, members = 16, 4
