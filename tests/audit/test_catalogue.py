@@ -103,5 +103,5 @@ def test_every_module_of_the_zoo_has_a_committed_card() -> None:
 @pytest.mark.parametrize(("name", "counts"), [("cross-attn", False), ("lse", True), ("gmt", True), ("isab", False)])
 def test_modules_of_the_zoo_count_or_not_as_their_formulas_say(name: str, counts: bool) -> None:
     (entry,) = zoo_entries([name])
-    found = measure("replication", adapt(build(entry), entry.kind, CHANNELS), 0, 4)
-    assert bool(found.details.get("counts", False)) is counts
+    finding = measure("replication", adapt(build(entry), entry.kind, CHANNELS), 0, 4)
+    assert bool(finding.details.get("counts", False)) is counts

@@ -35,8 +35,8 @@ def test_a_card_holds_every_measurement_in_order(good: Card) -> None:
 
 def test_the_same_seed_gives_the_same_card() -> None:
     # Both here: with another number of threads, which a test in between may set, sums round differently.
-    one, other = (audit(SumReadout(), channels=5, trials=3).to_record() for _ in range(2))
-    assert one == other
+    first, second = (audit(SumReadout(), channels=5, trials=3).to_record() for _ in range(2))
+    assert first == second
 
 
 def test_records_are_strict_json_and_come_back(leaky: Card) -> None:

@@ -102,12 +102,12 @@ def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None
 def test_the_transcript_of_several_layers_has_their_bits_and_depends_on_each() -> None:
     budget = Budget(n=9, states=3, width=2, bits=3)
     drawn = random_permutations(4000, 9, torch.Generator().manual_seed(0))
-    found = layered_transcript(drawn, budget, torch.Generator().manual_seed(1))
-    assert found.shape == (4000, 6)
-    assert (found.min(), found.max()) == (0, 7)
+    transcripts = layered_transcript(drawn, budget, torch.Generator().manual_seed(1))
+    assert transcripts.shape == (4000, 6)
+    assert (transcripts.min(), transcripts.max()) == (0, 7)
     # Every coordinate tells something, and a later layer something that those before it do not.
-    assert all(len(column.unique()) == 8 for column in found.T)
-    layers = [len(found[:, : 2 * layer].unique(dim=0)) for layer in (1, 2, 3)]
+    assert all(len(column.unique()) == 8 for column in transcripts.T)
+    layers = [len(transcripts[:, : 2 * layer].unique(dim=0)) for layer in (1, 2, 3)]
     assert layers == sorted(set(layers))
 
 

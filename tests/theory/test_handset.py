@@ -22,8 +22,8 @@ def test_module_recovers_payload_and_mass_through_its_layer_norms(as_weight: boo
     module = memory.build()
     assert isinstance(module, SlotVirtualNode)
     payload = torch.randn(5, 3, dtype=torch.float64)
-    found, mass = memory.recall(module, source, target, payload[source.identifier], log_weight)
-    torch.testing.assert_close(found, payload[target.identifier], atol=1e-8, rtol=0)
+    recalled, mass = memory.recall(module, source, target, payload[source.identifier], log_weight)
+    torch.testing.assert_close(recalled, payload[target.identifier], atol=1e-8, rtol=0)
     torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
 
 
@@ -47,8 +47,8 @@ def test_an_address_may_be_wider_than_what_is_stored() -> None:
     memory = HandSetMemory(Partition(17, 17), block=1, anchored=True)
     assert memory.channels > memory.payload + 3
     payload = torch.randn(17, 1, dtype=torch.float64)
-    found, mass = memory.recall(memory.build(), source.copied(), target, payload[source.copied().identifier])
-    torch.testing.assert_close(found, payload[target.identifier], atol=1e-8, rtol=0)
+    recalled, mass = memory.recall(memory.build(), source.copied(), target, payload[source.copied().identifier])
+    torch.testing.assert_close(recalled, payload[target.identifier], atol=1e-8, rtol=0)
     torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
 
 

@@ -1,4 +1,4 @@
-"""What the claims are tried on: a check that draws other instances than before is seen here."""
+"""Digests of the instances that each check draws, so that a change of the draws is noticed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from mooring.theory.addressing import Codebook
 from mooring.theory.claim import Claim
 from mooring.theory.instances import benchmark_batch
 from support import digest
-from theory.test_verify import SMALL
+from theory.test_verify import EXPECTED
 
 # By label: calls of subject and controls, and their digest. Not in float32, whose last digits are a machine's own.
 SEEN = {
@@ -46,15 +46,15 @@ def watched(claim: Claim) -> tuple[int, str]:
 
     def spy(subject: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
-            given = digest(*arguments)
-            found = subject(*arguments)
-            calls.append(digest(given, *([found] if isinstance(found, Tensor | Codebook | float) else [])))
-            return found
+            inputs = digest(*arguments)
+            output = subject(*arguments)
+            calls.append(digest(inputs, *([output] if isinstance(output, Tensor | Codebook | float) else [])))
+            return output
 
         return called
 
     for subject in (claim.subject, *claim.controls.values()):
-        claim.check(spy(subject), SMALL[claim.label], claim.generator(0))
+        claim.check(spy(subject), EXPECTED[claim.label].size, claim.generator(0))
     return len(calls), digest(*calls)
 
 
@@ -65,5 +65,5 @@ def test_a_claim_is_tried_on_the_same_instances(claim: Claim) -> None:
 
 def test_batches_like_the_benchmarks() -> None:
     generator = torch.Generator().manual_seed(0)
-    made = [benchmark_batch(5, 3, generator), benchmark_batch(4, 2, generator, max_count=3, scales=(1, 2))]
-    assert digest(*(part for pair in made for part in pair)) == "594cfaeec62fd41b"
+    batches = [benchmark_batch(5, 3, generator), benchmark_batch(4, 2, generator, max_count=3, scales=(1, 2))]
+    assert digest(*(part for pair in batches for part in pair)) == "594cfaeec62fd41b"

@@ -1,4 +1,4 @@
-"""The committed record of the claims is what the code finds today."""
+"""The committed record of the claims agrees with the code."""
 
 import json
 import re
@@ -15,30 +15,30 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?|inf")
 ROUNDING = 1e-6
 
 
-def near(found: float | None, published: float | None) -> bool:
-    """Whether two figures agree to three digits; what is rounding error, to two orders of magnitude."""
-    if found is None or published is None or abs(published) > ROUNDING:
-        return found == pytest.approx(published, rel=1e-3)
-    return abs(found) <= max(100 * abs(published), 1e-12) and abs(published) <= max(100 * abs(found), 1e-12)
+def near(measured: float | None, published: float | None) -> bool:
+    """Return whether two figures agree to three digits; rounding errors need only agree to two orders of magnitude."""
+    if measured is None or published is None or abs(published) > ROUNDING:
+        return measured == pytest.approx(published, rel=1e-3)
+    return abs(measured) <= max(100 * abs(published), 1e-12) and abs(published) <= max(100 * abs(measured), 1e-12)
 
 
-def agree(found: Any, published: Any) -> bool:
-    """The same words, with figures that are near."""
+def agree(measured: Any, published: Any) -> bool:
+    """Return whether two values have the same words, and figures that are near."""
     if isinstance(published, str):
-        same_words = NUMBER.sub("#", found) == NUMBER.sub("#", published)
+        same_words = NUMBER.sub("#", measured) == NUMBER.sub("#", published)
         figures = [
-            tuple(map(float, pair)) for pair in zip(NUMBER.findall(found), NUMBER.findall(published), strict=False)
+            tuple(map(float, pair)) for pair in zip(NUMBER.findall(measured), NUMBER.findall(published), strict=False)
         ]
         # Where the largest rounding error was met is rounding too.
         last = next((place for place, (_, other) in enumerate(figures, 1) if abs(other) <= ROUNDING), len(figures))
-        return same_words and all(near(one, other) for one, other in figures[:last])
+        return same_words and all(near(*pair) for pair in figures[:last])
     if isinstance(published, list):
-        return len(found) == len(published) and all(map(agree, found, published))
+        return len(measured) == len(published) and all(map(agree, measured, published))
     if isinstance(published, dict):
-        return found.keys() == published.keys() and all(agree(found[name], published[name]) for name in published)
+        return measured.keys() == published.keys() and all(agree(measured[name], published[name]) for name in published)
     if isinstance(published, float):
-        return near(found, published)
-    return bool(found == published)
+        return near(measured, published)
+    return bool(measured == published)
 
 
 def test_every_claim_is_published() -> None:

@@ -1,4 +1,4 @@
-"""Runner of all measurements on one module, which is passed or named; one measurement returns one finding."""
+"""Runner of all measurements on one module, and the import of a module by name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def audit(
 def prepared(
     module: Callable[..., Any], kind: str | None = None, channels: int = 16
 ) -> Iterator[tuple[Adapter, list[str]]]:
-    """Adapt a module and randomise its zero weights; return the notes on that, too.
+    """Adapt a module and randomise its zero weights; yield the adapter, and notes on the changed weights.
 
     Warnings are off inside the block: deprecations of a third-party module must not fail the audit.
     """

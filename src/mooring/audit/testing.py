@@ -42,7 +42,7 @@ class Options(TypedDict, total=False):
 
 def assert_permutation_equivariant(module: Module, **options: Unpack[Options]) -> None:
     """Assert that node outputs follow the node order, or that graph outputs are independent of it."""
-    _require("permutation", _kept, module, **options)
+    _require("permutation", _unbroken, module, **options)
 
 
 def assert_handles_unsorted(module: Module, **options: Unpack[Options]) -> None:
@@ -56,7 +56,7 @@ def assert_batch_independent(module: Module, **options: Unpack[Options]) -> None
     Measured in eval mode; in training a batch norm depends on both.
     """
     for name in ("batch_mates", "padding"):
-        _require(name, _kept, module, **options)
+        _require(name, _unbroken, module, **options)
 
 
 def assert_counts(module: Module, **options: Unpack[Options]) -> None:
@@ -82,7 +82,7 @@ def assert_not_separable(module: Module, **options: Unpack[Options]) -> None:
 
 def assert_handles_empty(module: Module, **options: Unpack[Options]) -> None:
     """Assert that a graph without nodes gives finite values and gradients and does not change other graphs."""
-    _require("empty_set", _kept, module, **options)
+    _require("empty_set", _unbroken, module, **options)
 
 
 def assert_linear_cost(module: Module, **options: Unpack[Options]) -> None:
@@ -90,7 +90,7 @@ def assert_linear_cost(module: Module, **options: Unpack[Options]) -> None:
     _require("cost_growth", lambda finding: finding.value is not None and finding.value < LINEAR, module, **options)
 
 
-def _kept(finding: Finding) -> bool:
+def _unbroken(finding: Finding) -> bool:
     return not finding.broken
 
 
