@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -93,19 +92,20 @@ class OutputError(ValueError):
     """Error of a module that ran, but whose output cannot be measured."""
 
 
-class Adapter(ABC):
+class Adapter:
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
     The module, which may be a plain function, is copied, moved to the CPU (where the graphs are), put in eval mode and
     cast, so that the caller's module is unchanged.
     """
 
-    kind: ClassVar[str]
-
-    def __init__(self, module: Callable[..., Any], channels: int, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self, module: Callable[..., Any], kind: str, channels: int, dtype: torch.dtype = torch.float64
+    ) -> None:
         self.module = copy.deepcopy(module)
         if isinstance(self.module, nn.Module):
             self.module = self.module.to("cpu", dtype).eval()
+        self.kind = kind
         self.channels = channels
         self.dtype = dtype
         self.accepted = _parameters(self.module)
@@ -126,9 +126,9 @@ class Adapter(ABC):
         """Largest relative difference at which two values count as equal."""
         return TOLERANCE[self.dtype]
 
-    @abstractmethod
     def call(self, graphs: Graphs) -> Any:
         """Call the module in its convention."""
+        return ADAPTERS[self.kind](self, graphs)
 
     def __call__(self, graphs: Graphs) -> Tensor:
         with default_dtype(self.dtype):
@@ -156,50 +156,37 @@ class Adapter(ABC):
         return other
 
 
-class AggregationAdapter(Adapter):
-    """``module(x, index, dim_size=graphs)``: PyG aggregations and readouts."""
-
-    kind = "aggregation"
-
-    def call(self, graphs: Graphs) -> Any:
-        return self.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
+def call_aggregation(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, index, dim_size=graphs)``: PyG aggregations and readouts."""
+    return adapter.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
 
 
-class VirtualNodeAdapter(Adapter):
-    """``module(x, batch)``; the number of graphs is passed if the module accepts it."""
-
-    kind = "virtual_node"
-
-    def call(self, graphs: Graphs) -> Any:
-        size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in self.accepted}
-        return self.module(graphs.x, graphs.index, **size)
+def call_virtual_node(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, batch)``; the number of graphs is passed if the module accepts it."""
+    size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in adapter.accepted}
+    return adapter.module(graphs.x, graphs.index, **size)
 
 
-class LayerAdapter(Adapter):
-    """``module(x, edge_index, batch)``; ``batch`` is omitted if the layer does not accept it."""
-
-    kind = "layer"
-
-    def call(self, graphs: Graphs) -> Any:
-        batch = {"batch": graphs.index} if "batch" in self.accepted else {}
-        return self.module(graphs.x, graphs.edge_index, **batch)
+def call_layer(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, edge_index, batch)``; ``batch`` is omitted if the layer does not accept it."""
+    batch = {"batch": graphs.index} if "batch" in adapter.accepted else {}
+    return adapter.module(graphs.x, graphs.edge_index, **batch)
 
 
-class DenseAdapter(Adapter):
-    """``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as in PyG's linear attentions."""
-
-    kind = "dense"
-
-    def call(self, graphs: Graphs) -> Any:
-        order = graphs.index.argsort(stable=True)
-        dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
-        out = self.module(dense, mask)
-        out = out[0] if isinstance(out, tuple) else out
-        return out[mask][order.argsort()]
+def call_dense(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as in PyG's linear attentions."""
+    order = graphs.index.argsort(stable=True)
+    dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
+    out = adapter.module(dense, mask)
+    out = out[0] if isinstance(out, tuple) else out
+    return out[mask][order.argsort()]
 
 
-ADAPTERS: dict[str, type[Adapter]] = {
-    adapter.kind: adapter for adapter in (AggregationAdapter, VirtualNodeAdapter, LayerAdapter, DenseAdapter)
+ADAPTERS: dict[str, Callable[[Adapter, Graphs], Any]] = {
+    "aggregation": call_aggregation,
+    "virtual_node": call_virtual_node,
+    "layer": call_layer,
+    "dense": call_dense,
 }
 
 
@@ -211,7 +198,7 @@ def detect_kind(module: Callable[..., Any]) -> str:
     ('aggregation', 'layer')
     """
     if isinstance(module, Aggregation):
-        return AggregationAdapter.kind
+        return "aggregation"
     accepted = _parameters(module)
     for name, kind in (("edge_index", "layer"), ("index", "aggregation"), ("batch", "virtual_node"), ("mask", "dense")):
         if name in accepted:
@@ -236,12 +223,12 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
     if kind not in ADAPTERS:
         raise ValueError(f"audit: kind={kind!r} is unknown; expected one of {', '.join(map(repr, ADAPTERS))}.")
     try:
-        return ADAPTERS[kind](module, channels)
+        return Adapter(module, kind, channels)
     except OutputError:
         raise
     except Exception as refusal:
         try:
-            return ADAPTERS[kind](module, channels, torch.float32)
+            return Adapter(module, kind, channels, torch.float32)
         except Exception:
             raise ValueError(
                 f"audit: {type(module).__name__} raised on one graph of {PROBE_NODES} nodes with channels={channels}, "
