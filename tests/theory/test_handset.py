@@ -19,10 +19,9 @@ def test_module_recovers_payload_and_mass_through_its_layer_norms(as_weight: boo
     nodes, target = sources_and_targets(5)
     source, log_weight = (nodes, nodes.count.double().log()) if as_weight else (nodes.copied(), None)
     memory = HandSetMemory(Partition(5, 5), block=3, anchored=True)
-    module = memory.build()
-    assert isinstance(module, SlotVirtualNode)
+    assert isinstance(memory.build(), SlotVirtualNode)
     payload = torch.randn(5, 3, dtype=torch.float64)
-    recalled, mass = memory.recall(module, source, target, payload[source.identifier], log_weight)
+    recalled, mass = memory.recall(source, target, payload[source.identifier], log_weight)
     torch.testing.assert_close(recalled, payload[target.identifier], atol=1e-8, rtol=0)
     torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
 
@@ -31,7 +30,7 @@ def test_without_anchors_the_mass_channel_is_silent() -> None:
     source, target = sources_and_targets(5)
     memory = HandSetMemory(Partition(5, 5), block=3, anchored=False)
     payload = torch.randn(5, 3, dtype=torch.float64)[source.identifier]
-    _, mass = memory.recall(memory.build(), source.copied(), target, payload.repeat_interleave(source.count, dim=0))
+    _, mass = memory.recall(source.copied(), target, payload.repeat_interleave(source.count, dim=0))
     torch.testing.assert_close(mass, torch.zeros_like(mass), atol=1e-12, rtol=0)
 
 
@@ -47,7 +46,7 @@ def test_an_address_may_be_wider_than_what_is_stored() -> None:
     memory = HandSetMemory(Partition(17, 17), block=1, anchored=True)
     assert memory.channels > memory.payload + 3
     payload = torch.randn(17, 1, dtype=torch.float64)
-    recalled, mass = memory.recall(memory.build(), source.copied(), target, payload[source.copied().identifier])
+    recalled, mass = memory.recall(source.copied(), target, payload[source.copied().identifier])
     torch.testing.assert_close(recalled, payload[target.identifier], atol=1e-8, rtol=0)
     torch.testing.assert_close(mass, target.count.double(), atol=1e-8, rtol=0)
 

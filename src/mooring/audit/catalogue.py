@@ -207,11 +207,11 @@ ENDING = """`mooring audit catalogue` measures all of this again and prints ever
 `mooring audit torch_geometric.nn:SumAggregation` audits one module; your modules work too.
 """
 
-Question = tuple[str, Sequence[str], Sequence[str]]
-
 
 def cards_markdown(
-    cards: Sequence[Card], origins: Mapping[str, str] | None = None, questions: Sequence[Question] = ()
+    cards: Sequence[Card],
+    origins: Mapping[str, str] | None = None,
+    questions: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (),
 ) -> str:
     """Return the page: the choices, the table, and the broken invariants.
 

@@ -71,8 +71,11 @@ def assert_replication_blind(module: Module, **options: Unpack[Options]) -> None
 
 def assert_addressable(module: Module, rank: int = 2, **options: Unpack[Options]) -> None:
     """Assert that different nodes can receive at least ``rank`` independent messages."""
-    expected = f"expected at least {rank}; "
-    _require("addressability", lambda finding: (finding.value or 0) >= rank, module, expected, **options)
+
+    def reaches_rank(finding: Finding) -> bool:
+        return finding.value is not None and finding.value >= rank
+
+    _require("addressability", reaches_rank, module, f"expected at least {rank}; ", **options)
 
 
 def assert_not_separable(module: Module, **options: Unpack[Options]) -> None:

@@ -212,7 +212,6 @@ class HandSetMemory:
 
     def recall(
         self,
-        module: SlotVirtualNode,
         source: Instances,
         target: Instances,
         payload: Float64[Tensor, "sources block"],
@@ -220,12 +219,12 @@ class HandSetMemory:
     ) -> tuple[Float64[Tensor, "targets block"], Float64[Tensor, " targets"]]:
         """Return the content that each target reads from its block, and the mass of its slot (zero without anchors).
 
-        Sources write their payload, as often as ``log_weight`` says, once if it is None. Features of targets are zero.
+        Each source writes its payload ``exp(log_weight)`` times, once if it is None. Features of targets are zero.
         """
         writes = torch.arange(len(source.graph) + len(target.graph)) < len(source.graph)
         silent = torch.zeros(len(target.graph), self.channels, dtype=torch.float64)
         weight = torch.zeros(len(source.graph), dtype=torch.float64) if log_weight is None else log_weight
-        output = module(
+        output = self.build()(
             torch.cat([self.features(source, payload), silent]),
             torch.cat([source.graph, target.graph]),
             address=self.partition.key(torch.cat([source.identifier, target.identifier]))[:, 0],
@@ -264,7 +263,7 @@ def recalled_labels(build: Callable[[Partition, int], HandSetMemory], instances:
             digits = ((source.label.unsqueeze(1) >> shifts) & ((1 << bits) - 1)).double()
             # A slot averages over its group, whose size is public.
             size = memory.partition.sizes[memory.partition.group(source.identifier)]
-            recalled, _ = memory.recall(memory.build(), source, target, digits * size.unsqueeze(1))
+            recalled, _ = memory.recall(source, target, digits * size.unsqueeze(1))
             wrong = (recalled.round().long() << shifts).sum(dim=1) != target.label
             yield source.num_graphs, recalled, _fault(f"n={n}, M={slots}, b={bits}", wrong)
 
@@ -294,7 +293,7 @@ def recalled_counts(build: Callable[[Partition, int], HandSetMemory], instances:
             memory = build(Partition(n, slots), n)
             source, target = benchmark_batch(n, instances, generator, max_count=MAX_COUNT, scales=SCALES)
             colors = torch.nn.functional.one_hot(source.label, n).double()
-            recalled, mass = memory.recall(memory.build(), source, target, colors)
+            recalled, mass = memory.recall(source, target, colors)
             counts = recalled * mass.unsqueeze(1)
             yield source.num_graphs, counts, _fault(f"n={n}, M={slots}", wrong_answers(counts, target))
 
