@@ -1,13 +1,18 @@
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
 from mooring.theory import CLAIMS, ClaimResult, labels, select, verify
+from mooring.theory.addressing import Codebook
 from mooring.theory.claim import Claim, Evidence
+from support import digest
 
 
 class Expected(NamedTuple):
@@ -15,7 +20,8 @@ class Expected(NamedTuple):
 
     ``size`` is smaller than what `verify` runs, large enough that the check still meets its hard cases. ``examined`` is
     None if the number of instances is drawn. The report prints the numbers of a note. A curve is its logarithmic axes,
-    positions and lines.
+    positions and lines. ``calls`` are the calls of subject and controls and a digest of them, which pins the instances
+    that a check draws; not in float32, whose last digits depend on the machine.
     """
 
     size: int
@@ -23,6 +29,7 @@ class Expected(NamedTuple):
     note: str = ""
     margin: float | None = None
     curves: Sequence[tuple[str, int, int]] = ()
+    calls: tuple[int, str] | None = None
 
 
 EXPECTED = {
@@ -35,47 +42,62 @@ EXPECTED = {
         note="all n! transcripts distinct for n=3..5",
         margin=7 - math.log2(120),
         curves=[("xy", 13, 2)],
+        calls=(16, "f4621e651bac0bd0"),
     ),
     "thm:lower.layers": Expected(1, 9 * 2),
     "app:capacity.labels": Expected(
         2, 15 * 3, note="n=2, C=3, 3 bits: [0, 0] and [2, 2] share one transcript", margin=2 * math.log2(3) - 3
     ),
     "app:capacity.alphabet": Expected(
-        2, 2 * (2 * 25 + 3 * 343 + 4 * 81) + 4 * 2, note="the last in 1.52 n log2 C bits", margin=0.5
+        2,
+        2 * (2 * 25 + 3 * 343 + 4 * 81) + 4 * 2,
+        note="the last in 1.52 n log2 C bits",
+        margin=0.5,
+        calls=(34, "538d566fad811095"),
     ),
     "thm:upper": Expected(
         1,
         3 * (2 * 2 + 3 * 6 + 4 * 24 + 5 * 120 + 6 * 720) + 5040 + 6,
         note="all n! for n<=7 (20154 distinct memories), random ones to n=1000 in 1.29 log2 n! bits",
         margin=0.5,
+        calls=(77, "695ff012a4fc31bf"),
     ),
-    "app:capacity.symmetry": Expected(7, 7, curves=[("y", 16, 2)]),
-    "prop:separable": Expected(40, 40),
-    "prop:onehot": Expected(2, 2 * (1 + 2 + 4 + 10 + 22), note="at least 1", margin=1.0),
-    "prop:routing": Expected(30, None, curves=[("xy", 15, 2)]),
-    "prop:routing.codebook": Expected(7, 2 * 7, note="M up to 128 in 50 dimensions", curves=[("xy", 7, 3)]),
+    "app:capacity.symmetry": Expected(7, 7, curves=[("y", 16, 2)], calls=(14, "8000423caf3c95de")),
+    "prop:separable": Expected(40, 40, calls=(80, "a1679fbcb508af19")),
+    "prop:onehot": Expected(
+        2, 2 * (1 + 2 + 4 + 10 + 22), note="at least 1", margin=1.0, calls=(10, "8240b594da80bd2b")
+    ),
+    "prop:routing": Expected(30, None, curves=[("xy", 15, 2)], calls=(60, "47d2314f1c231e9a")),
+    "prop:routing.codebook": Expected(
+        7, 2 * 7, note="M up to 128 in 50 dimensions", curves=[("xy", 7, 3)], calls=(60, "100f03aba2811839")
+    ),
     "prop:routing.growth": Expected(5, 2 * 5, curves=[("x", 5, 3)]),
     "prop:routing.bits": Expected(
-        9, 8 * 3, note="M=2, 0 coordinates of 1 bits: the worst-served target gives its slot 0.5", margin=0.5
+        9,
+        8 * 3,
+        note="M=2, 0 coordinates of 1 bits: the worst-served target gives its slot 0.5",
+        margin=0.5,
+        calls=(48, "9eed1315f4d750ba"),
     ),
-    "prop:replication": Expected(40, 40),
-    "app:anchor": Expected(5, 5, curves=[("y", 8, 2)]),
+    "prop:replication": Expected(40, 40, calls=(240, "2c196325d73760e9")),
+    "app:anchor": Expected(5, 5, curves=[("y", 8, 2)], calls=(160, "c3814e6ceb2842b8")),
     "prop:segment": Expected(1, 401, note="k=0..400 decoded within", margin=0.5),
-    "prop:mass": Expected(40, 40),
+    "prop:mass": Expected(40, 40, calls=(80, "8e788879fb9e0960")),
     "prop:mass.float32": Expected(41, 41, note="0 of 41 masses lost altogether", curves=[("y", 41, 2)]),
-    "thm:wlinjective": Expected(7, 7 + 35 + 119 + 329 + 1715, margin=0.0252538),
-    "thm:wlinjective.refinement": Expected(20, None),
+    "thm:wlinjective": Expected(7, 7 + 35 + 119 + 329 + 1715, margin=0.0252538, calls=(11, "785102201b4e05a4")),
+    "thm:wlinjective.refinement": Expected(20, None, calls=(64, "805716b23d972a6a")),
     "cor:countedwl.wl": Expected(7, 6 * 2**3 * 2 + 7, note="0 targets share a colour", margin=0.0),
-    "cor:countedwl.normalised": Expected(3, 4 * 3),
-    "cor:countedwl.slots": Expected(3, 22116, margin=0.5),
-    "thm:upper.module": Expected(2, 4 * 2),
-    "cor:countedwl.module": Expected(2, 24),
+    "cor:countedwl.normalised": Expected(3, 4 * 3, calls=(16, "c1599e67812f2906")),
+    "cor:countedwl.slots": Expected(3, 22116, margin=0.5, calls=(11, "43022af4a8b5c77c")),
+    "thm:upper.module": Expected(2, 4 * 2, calls=(5, "5801ddea734e6d4a")),
+    "cor:countedwl.module": Expected(2, 24, calls=(5, "efa314384366297a")),
     "prop:roundtrip": Expected(5, 5, curves=[("x", 6, 2)]),
     "sec:background.cost": Expected(
         2,
         9,
         note="exponents n: 1.000, pairs 1.000; slots: 1.000, pairs 1.000; dim: 1.000, pairs 0.000",
         curves=[("xy", 6, 2)],
+        calls=(18, "356019277173ce26"),
     ),
     "sec:discussion.cost": Expected(3, 3 * 2 * 2 * 2, curves=[("xy", 6, 3)]),
     "sec:discussion.distortion": Expected(
@@ -84,9 +106,14 @@ EXPECTED = {
         note="6 of 9 budgets searched exhaustively; at n=12 the two curves are 0.078 apart",
         margin=0.0,
         curves=[("", 45, 3), ("", 45, 2)],
+        calls=(10, "f57f4c0cbd2b2f1a"),
     ),
     "sec:discussion.table": Expected(
-        5, 2 * 2 + 3 * 6 + 4 * 24 + 5 * 120, note="with 4 labels stored in 6.9 bits", margin=0.0
+        5,
+        2 * 2 + 3 * 6 + 4 * 24 + 5 * 120,
+        note="with 4 labels stored in 6.9 bits",
+        margin=0.0,
+        calls=(28, "30605e20d98ca199"),
     ),
 }
 
@@ -182,3 +209,74 @@ def test_the_fewest_instances_of_a_claim_still_prove_it(claim: Claim[Any]) -> No
     assert result.instances > 0
     with pytest.raises(ValueError, match=f"{claim.label}: instances must be at least {claim.least}, got 1"):
         claim.run(instances=1)
+
+
+def watched(claim: Claim) -> tuple[int, str]:
+    """Run a check on subject and controls; return the number of their calls, and a digest of inputs and outputs."""
+    calls: list[str] = []
+
+    def spy(subject: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            inputs = digest(*arguments)
+            output = subject(*arguments)
+            calls.append(digest(inputs, *([output] if isinstance(output, Tensor | Codebook | float) else [])))
+            return output
+
+        return called
+
+    for subject in (claim.subject, *claim.controls.values()):
+        claim.check(spy(subject), EXPECTED[claim.label].size, claim.generator(0))
+    return len(calls), digest(*calls)
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in CLAIMS if EXPECTED[claim.label].calls], ids=lambda claim: claim.label
+)
+def test_a_claim_is_tried_on_the_same_instances(claim: Claim) -> None:
+    assert watched(claim) == EXPECTED[claim.label].calls
+
+
+# The committed record, which has to agree with the code.
+RECORD = json.loads(Path(__file__).parents[2].joinpath("results/verify.json").read_text())
+PUBLISHED = {claim["label"]: claim for claim in RECORD["claims"]}
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?|inf")
+ROUNDING = 1e-6
+
+
+def near(measured: float | None, published: float | None) -> bool:
+    """Return whether two figures agree to three digits; rounding errors need only agree to two orders of magnitude."""
+    if measured is None or published is None or abs(published) > ROUNDING:
+        return measured == pytest.approx(published, rel=1e-3)
+    return abs(measured) <= max(100 * abs(published), 1e-12) and abs(published) <= max(100 * abs(measured), 1e-12)
+
+
+def agree(measured: Any, published: Any) -> bool:
+    """Return whether two values have the same words, and figures that are near."""
+    if isinstance(published, str):
+        same_words = NUMBER.sub("#", measured) == NUMBER.sub("#", published)
+        figures = [
+            tuple(map(float, pair)) for pair in zip(NUMBER.findall(measured), NUMBER.findall(published), strict=False)
+        ]
+        # Where the largest rounding error was met is rounding too.
+        last = next((place for place, (_, other) in enumerate(figures, 1) if abs(other) <= ROUNDING), len(figures))
+        return same_words and all(near(*pair) for pair in figures[:last])
+    if isinstance(published, list):
+        return len(measured) == len(published) and all(map(agree, measured, published))
+    if isinstance(published, dict):
+        return measured.keys() == published.keys() and all(agree(measured[name], published[name]) for name in published)
+    if isinstance(published, float):
+        return near(measured, published)
+    return bool(measured == published)
+
+
+def test_every_claim_is_published() -> None:
+    assert tuple(PUBLISHED) == labels()
+
+
+@pytest.mark.parametrize("label", dict.fromkeys(claim.label.split(".")[0] for claim in CLAIMS))
+def test_the_record_agrees_with_the_code(label: str) -> None:
+    for result in verify([label], seed=RECORD["seed"]).to_record()["claims"]:
+        result = json.loads(json.dumps(result))
+        for field, published in PUBLISHED[result["label"]].items():
+            if field != "seconds":
+                assert agree(result[field], published), (result["label"], field, result[field], published)
