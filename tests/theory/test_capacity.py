@@ -62,8 +62,9 @@ def test_impossible_transcripts_are_refused() -> None:
 
 def test_colliding_pair_is_two_equal_rows_or_none() -> None:
     rows = torch.tensor([[1, 2], [3, 4], [5, 6], [3, 4]])
-    assert colliding_pair(rows) == (1, 3)
-    assert colliding_pair(rows[:3]) is None
+    assert colliding_pair(torch.arange(4), rows) == (1, 3)
+    assert colliding_pair(rows, rows) == ([3, 4], [3, 4])
+    assert colliding_pair(rows[:3], rows[:3]) is None
 
 
 def test_budget_digits_spell_the_number_to_the_capacity() -> None:
@@ -75,7 +76,7 @@ def test_budget_digits_spell_the_number_to_the_capacity() -> None:
 def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
     permutations = all_permutations(4)
     transcripts = rank_transcript(permutations, Budget(4, 1, 4, 1), torch.Generator())
-    pair = colliding_pair(transcripts)
+    pair = colliding_pair(torch.arange(24), transcripts)
     assert pair is not None
     assert torch.equal(transcripts[pair[0]], transcripts[pair[1]])
     assert not torch.equal(permutations[pair[0]], permutations[pair[1]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -67,14 +68,14 @@ def label_digits(count: int, bits: int) -> int:
     return -(-(count - 1).bit_length() // bits)
 
 
-def colliding_pair(transcripts: Tensor) -> tuple[int, int] | None:
-    """Return the indices of the first two equal rows, or None if all rows differ."""
+def colliding_pair(items: Tensor, transcripts: Tensor) -> tuple[Any, Any] | None:
+    """Return the first two items with equal transcripts as lists, or None if all transcripts differ."""
     unique, inverse = torch.unique(transcripts, dim=0, return_inverse=True)
     if len(unique) == len(transcripts):
         return None
     order = inverse.argsort(stable=True)
     repeated = (inverse[order[1:]] == inverse[order[:-1]]).nonzero()[0]
-    return int(order[repeated]), int(order[repeated + 1])
+    return items[order[repeated]][0].tolist(), items[order[repeated + 1]][0].tolist()
 
 
 @dataclass(frozen=True)
@@ -186,14 +187,13 @@ def collision(subject: Transcripts, instances: int, generator: Generator) -> Evi
             missing = required_bits(n) - budget.total_bits
             for encoder in encoders if budget.width else ():
                 examined += 1
-                pair = colliding_pair(encoder(permutations, budget, generator))
+                pair = colliding_pair(permutations, encoder(permutations, budget, generator))
                 if pair is None:
                     note = f"n={n}: {encoder.__name__} tells all {math.factorial(n)} apart in {budget.total_bits} bits"
                     return Evidence(False, missing, examined, note)
                 if missing < shortest:
-                    first, second = (permutations[row].tolist() for row in pair)
                     shortest = missing
-                    note = f"n={n}, {budget.total_bits} bits: {first} and {second} share one transcript"
+                    note = f"n={n}, {budget.total_bits} bits: {pair[0]} and {pair[1]} share one transcript"
     return Evidence(True, shortest, examined, note)
 
 
@@ -222,10 +222,9 @@ def injective(budget_for: BudgetRule, instances: int, generator: Generator) -> E
             assert int(transcripts.max()) < 1 << bits
             spare = budget.total_bits - required_bits(n)
             least = min(least, spare)
-            pair = colliding_pair(transcripts)
+            pair = colliding_pair(permutations, transcripts)
             if pair is not None:
-                first, second = (permutations[row].tolist() for row in pair)
-                note = f"n={n}, {budget.total_bits} bits for {required_bits(n):.2f}: {first} and {second} collide"
+                note = f"n={n}, {budget.total_bits} bits for {required_bits(n):.2f}: {pair[0]} and {pair[1]} collide"
                 return Evidence(False, spare, examined, note)
     sizes, slots, bits = [2, 3, 5, 8, 12, 20, 35, 60, 100, 180, 320, 560, 1000], 8, 8
     used = [min(slots, n) * construction_width(n, min(slots, n), bits) * bits for n in sizes]
@@ -295,10 +294,10 @@ def label_collision(short: int, instances: int, generator: Generator) -> Evidenc
         transcripts += [torch.randint(1 << bits, (len(tables),), generator=generator) for _ in range(instances)]
         for transcript in transcripts:
             examined += 1
-            pair = colliding_pair(transcript.unsqueeze(1))
+            pair = colliding_pair(tables, transcript.unsqueeze(1))
             if pair is None:
                 return Evidence(False, missing, examined, f"n={n}, C={alphabet}: {bits} bits tell all tables apart")
             if missing < least:
-                first, second = (tables[row].tolist() for row in pair)
-                least, note = missing, f"n={n}, C={alphabet}, {bits} bits: {first} and {second} share one transcript"
+                least = missing
+                note = f"n={n}, C={alphabet}, {bits} bits: {pair[0]} and {pair[1]} share one transcript"
     return Evidence(True, least, examined, note)
