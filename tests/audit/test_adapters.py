@@ -1,4 +1,4 @@
-"""How modules are recognised and called, and the graphs they are called with."""
+"""Calling conventions, their detection, and the graphs that modules are called with."""
 
 import itertools
 import math

@@ -8,9 +8,8 @@ from mooring.theory.addressing import (
     Draw,
     all_addresses,
     binary,
-    check_codebook,
-    check_growth,
-    enough_coordinates,
+    codebook_dims,
+    dim_growth,
     leakage,
     least_dim,
     logarithmic_dim,
@@ -18,8 +17,8 @@ from mooring.theory.addressing import (
     matching_weight,
     read_bound,
     separated,
+    shared_addresses,
     spherical,
-    too_few_coordinates,
     write_bound,
 )
 
@@ -57,7 +56,7 @@ def test_bounds_are_met_by_equidistant_addresses() -> None:
     other = math.exp(-1 / temperature)
     assert leakage(codebook, group, temperature).tolist() == pytest.approx([4 * other / (1 + 4 * other)] * 5)
     assert write_bound(len(group), members, 1.0, temperature) == pytest.approx(4 * other)
-    weights = matching_weight(codebook, temperature)
+    weights = matching_weight(codebook / temperature, codebook)
     assert weights.tolist() == pytest.approx([read_bound(5, 1.0, temperature)] * 5)
 
 
@@ -68,10 +67,10 @@ def test_leakage_is_to_other_groups_only() -> None:
 
 def test_a_codebook_of_more_than_logarithmic_dimension_is_rejected_whatever_its_margin() -> None:
     for dims in (lambda slots: 7 * slots + 1, lambda slots: logarithmic_dim(slots) + 1):
-        evidence = check_codebook(dims, 5, torch.Generator().manual_seed(0))
+        evidence = codebook_dims.check(dims, 5, torch.Generator().manual_seed(0))
         assert not evidence.passed
         assert "above 7 log2 M + 1" in evidence.note
-    assert check_codebook(logarithmic_dim, 5, torch.Generator().manual_seed(0)).passed
+    assert codebook_dims.check(logarithmic_dim, 5, torch.Generator().manual_seed(0)).passed
 
 
 @pytest.mark.parametrize("draw", [binary, spherical])
@@ -83,10 +82,10 @@ def test_the_least_dimension_holds_a_codebook_and_the_one_below_was_tried(draw: 
 
 def test_a_step_of_more_than_seven_dimensions_is_rejected() -> None:
     steps = iter([3, 10, 10, 18] * 2)
-    evidence = check_growth(lambda slots, draw, generator: next(steps), 4, torch.Generator())
+    evidence = dim_growth.check(lambda slots, draw, generator: next(steps), 4, torch.Generator())
     assert (evidence.passed, evidence.margin) == (False, 8.0)
     steps = iter([3, 10, 10, 17] * 2)
-    assert check_growth(lambda slots, draw, generator: next(steps), 4, torch.Generator()).passed
+    assert dim_growth.check(lambda slots, draw, generator: next(steps), 4, torch.Generator()).passed
 
 
 def test_addresses_of_few_bits_are_all_that_there_are() -> None:
@@ -98,5 +97,6 @@ def test_addresses_of_few_bits_are_all_that_there_are() -> None:
 
 @pytest.mark.parametrize(("slots", "bits", "few", "enough"), [(2, 1, 0, 1), (5, 1, 2, 3), (8, 2, 1, 2), (9, 3, 1, 2)])
 def test_coordinates_on_either_side_of_the_bound(slots: int, bits: int, few: int, enough: int) -> None:
-    assert (too_few_coordinates(slots, bits), enough_coordinates(slots, bits)) == (few, enough)
+    (control,) = shared_addresses.controls.values()
+    assert (shared_addresses.subject(slots, bits), control(slots, bits)) == (few, enough)
     assert 2 ** (few * bits) < slots <= 2 ** (enough * bits)

@@ -5,15 +5,12 @@ import torch
 
 from mooring.ops import SlotState, log_odds, write
 from mooring.theory.anchor import (
-    Segment,
-    Stack,
-    check_float32,
-    check_segment,
     dedicated_coordinate,
-    equal_anchor,
-    multiplicity,
+    float32_mass,
     naive_log_odds,
     normalised,
+    segment_position,
+    stack_states,
     with_anchor,
 )
 
@@ -30,8 +27,8 @@ def test_stack_passes_source_information_to_the_targets() -> None:
     """Equal targets on X and rX would prove nothing of a stack that never hears its sources."""
     generator = torch.Generator().manual_seed(0)
     source, other, target = torch.randn(3, 5, 11, generator=generator, dtype=torch.float64)
-    stack = Stack(3, normalised)
-    for first, second in zip(stack.targets(source, target, 1), stack.targets(other, target, 1), strict=True):
+    stacks = (stack_states(normalised, 3, nodes, target, 1) for nodes in (source, other))
+    for first, second in zip(*stacks, strict=True):
         assert (first - second).abs().max() > 1e-3
 
 
@@ -51,7 +48,7 @@ def test_the_printed_formula_is_infinite_in_float32_where_the_difference_is_exac
 
 
 def test_masses_are_drawn_from_the_smallest_to_the_largest() -> None:
-    (series,) = check_float32(log_odds, 41, torch.Generator().manual_seed(0)).series
+    (series,) = float32_mass.check(log_odds, 41, torch.Generator().manual_seed(0)).series
     assert list(series.x) == sorted(series.x)
     assert (series.x[0], series.x[-1]) == pytest.approx((-100, 100), abs=5)
 
@@ -62,7 +59,7 @@ def test_dedicated_coordinate_is_left_to_the_anchor() -> None:
 
 
 def test_an_anchor_of_the_nodes_own_value_is_found_out_by_the_first_instance() -> None:
-    same = Segment(equal_anchor, multiplicity)
-    evidence = check_segment(same, 5, torch.Generator().manual_seed(0))
+    same = segment_position.controls["premise removed: the anchor has the nodes' own value, a = v"]
+    evidence = segment_position.check(same, 5, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert evidence.instances == 401

@@ -8,21 +8,19 @@ from mooring.theory import construction_width, required_bits, required_width
 from mooring.theory.capacity import (
     SAMPLED,
     Budget,
-    Transcripts,
     at_bound,
     below_bound,
-    check_collision,
-    check_injective,
-    check_sampled,
     colliding_pair,
-    label_budget,
+    collision,
+    injective,
     label_digits,
     layered_transcript,
     rank_transcript,
     required_whole_bits,
+    sampled_collision,
     within_search,
 )
-from mooring.theory.instances import all_permutations, all_tables, random_permutations, rank
+from mooring.theory.instances import all_permutations, random_permutations, rank
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12, 100])
@@ -64,8 +62,9 @@ def test_impossible_transcripts_are_refused() -> None:
 
 def test_colliding_pair_is_two_equal_rows_or_none() -> None:
     rows = torch.tensor([[1, 2], [3, 4], [5, 6], [3, 4]])
-    assert colliding_pair(rows) == (1, 3)
-    assert colliding_pair(rows[:3]) is None
+    assert colliding_pair(torch.arange(4), rows) == (1, 3)
+    assert colliding_pair(rows, rows) == ([3, 4], [3, 4])
+    assert colliding_pair(rows[:3], rows[:3]) is None
 
 
 def test_budget_digits_spell_the_number_to_the_capacity() -> None:
@@ -77,14 +76,14 @@ def test_budget_digits_spell_the_number_to_the_capacity() -> None:
 def test_an_exhibited_pair_collides_and_is_two_permutations() -> None:
     permutations = all_permutations(4)
     transcripts = rank_transcript(permutations, Budget(4, 1, 4, 1), torch.Generator())
-    pair = colliding_pair(transcripts)
+    pair = colliding_pair(torch.arange(24), transcripts)
     assert pair is not None
     assert torch.equal(transcripts[pair[0]], transcripts[pair[1]])
     assert not torch.equal(permutations[pair[0]], permutations[pair[1]])
 
 
 def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> None:
-    evidence = check_collision(Transcripts((rank_transcript,), below_bound), 6, torch.Generator())
+    evidence = collision.check(((rank_transcript,), below_bound), 6, torch.Generator())
     shortfalls = {n: math.log2(math.factorial(n)) % 1 for n in (3, 4, 5, 6)}
     assert min(shortfalls, key=shortfalls.__getitem__) == 6
     assert evidence.margin == pytest.approx(shortfalls[6])
@@ -92,7 +91,7 @@ def test_margin_of_a_collision_is_the_least_that_any_budget_fell_short_by() -> N
 
 
 def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None:
-    (series,) = check_injective(at_bound, 3, torch.Generator()).series
+    (series,) = injective.check(at_bound, 3, torch.Generator()).series
     (_, needed), (_, used) = series.lines
     for n, bound, bits in zip(series.x, needed, used, strict=True):
         slots = min(8, n)
@@ -104,12 +103,12 @@ def test_figure_draws_the_printed_widths_and_they_stay_above_the_bound() -> None
 def test_the_transcript_of_several_layers_has_their_bits_and_depends_on_each() -> None:
     budget = Budget(n=9, states=3, width=2, bits=3)
     drawn = random_permutations(4000, 9, torch.Generator().manual_seed(0))
-    found = layered_transcript(drawn, budget, torch.Generator().manual_seed(1))
-    assert found.shape == (4000, 6)
-    assert (found.min(), found.max()) == (0, 7)
+    transcripts = layered_transcript(drawn, budget, torch.Generator().manual_seed(1))
+    assert transcripts.shape == (4000, 6)
+    assert (transcripts.min(), transcripts.max()) == (0, 7)
     # Every coordinate tells something, and a later layer something that those before it do not.
-    assert all(len(column.unique()) == 8 for column in found.T)
-    layers = [len(found[:, : 2 * layer].unique(dim=0)) for layer in (1, 2, 3)]
+    assert all(len(column.unique()) == 8 for column in transcripts.T)
+    layers = [len(transcripts[:, : 2 * layer].unique(dim=0)) for layer in (1, 2, 3)]
     assert layers == sorted(set(layers))
 
 
@@ -124,12 +123,6 @@ def test_an_encoder_that_tells_all_drawn_apart_is_rejected() -> None:
     def exact(permutations: Tensor, budget: Budget, generator: torch.Generator) -> Tensor:
         return rank(permutations).unsqueeze(1)
 
-    evidence = check_sampled(Transcripts((exact,), within_search), 1, torch.Generator().manual_seed(0))
+    evidence = sampled_collision.check(((exact,), within_search), 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert "exact tells all drawn apart" in evidence.note
-
-
-@pytest.mark.parametrize(("n", "alphabet", "bits"), [(3, 2, 3), (2, 3, 4), (5, 5, 12), (4, 8, 12)])
-def test_bits_of_independent_labels_are_the_least_that_number_all_tables(n: int, alphabet: int, bits: int) -> None:
-    assert label_budget(n, alphabet, short=0) == bits == math.ceil(n * math.log2(alphabet))
-    assert len(all_tables(n, alphabet).unique(dim=0)) == alphabet**n <= 2**bits

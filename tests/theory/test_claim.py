@@ -35,8 +35,7 @@ CLAIM = Claim(
     statement="The subject is at most five.",
     check=at_most_five,
     subject=3,
-    control=7,
-    control_means="a number above five",
+    controls={"a number above five": 7},
     margin_means="a random number",
     instances=11,
 )
@@ -51,7 +50,7 @@ def test_result_reports_subject_and_control() -> None:
 
 def test_a_claim_that_is_false_and_a_control_that_passes_are_both_not_ok() -> None:
     false = dataclasses.replace(CLAIM, subject=7).run()
-    toothless = dataclasses.replace(CLAIM, control=3).run()
+    toothless = dataclasses.replace(CLAIM, controls={"three": 3}).run()
     assert (false.passed, false.control_failed, false.ok) == (False, True, False)
     assert (toothless.passed, toothless.control_failed, toothless.ok) == (True, False, False)
 
@@ -78,9 +77,9 @@ def test_no_instances_is_refused_by_name() -> None:
 
 
 def test_every_further_control_has_to_be_rejected_too() -> None:
-    caught = dataclasses.replace(CLAIM, more_controls={"eight": 8, "nine": 9}).run()
+    caught = dataclasses.replace(CLAIM, controls={**CLAIM.controls, "eight": 8, "nine": 9}).run()
     assert caught.ok
     assert caught.control == "a number above five; eight; nine"
     assert caught.control_note == "got 7; got 8; got 9"
-    missed = dataclasses.replace(CLAIM, more_controls={"eight": 8, "two": 2}).run()
+    missed = dataclasses.replace(CLAIM, controls={**CLAIM.controls, "eight": 8, "two": 2}).run()
     assert (missed.passed, missed.control_failed, missed.ok) == (True, False, False)

@@ -9,13 +9,13 @@ from mooring.theory.construction import (
     OverflowingTable,
     PaddedTable,
     Partition,
-    check_construction,
+    SharedAddressTable,
     node_key,
-    same_code,
+    permutation_table,
     sign_code,
     slot_query,
 )
-from mooring.theory.instances import Instances, all_permutations, both_sides, random_permutations, random_tables
+from mooring.theory.instances import Instances, all_permutations, both_sides, random_permutations
 
 
 @pytest.mark.parametrize(("n", "slots"), [(1, 1), (7, 3), (12, 5), (11, 11)])
@@ -67,7 +67,7 @@ def test_a_target_reads_from_its_own_graph_and_slot() -> None:
 
 def test_one_address_for_all_slots_is_a_homogeneous_memory() -> None:
     source, target = both_sides(all_permutations(4), torch.Generator().manual_seed(0))
-    table = AddressedTable(4, 2, 2, code=same_code)
+    table = SharedAddressTable(4, 2, 2)
     memory = table.write(source).round().long()
     assert (table.read(memory, target) != target.label).any()
 
@@ -86,7 +86,7 @@ def test_a_table_with_one_fault_serves_every_target_and_is_rejected_for_that_fau
     source, target = both_sides(all_permutations(5), torch.Generator().manual_seed(0))
     faulty = table(5, 3, bits=2)
     assert torch.equal(faulty.read(faulty.write(source).round().long(), target), target.label)
-    evidence = check_construction(table, 1, torch.Generator().manual_seed(0))
+    evidence = permutation_table.check(table, 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert reason in evidence.note
 
@@ -115,7 +115,7 @@ def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
     source, _ = both_sides(all_permutations(5), torch.Generator().manual_seed(0))
     assert int(OverflowingTable(5, 3, bits=2).write(source)[:, :, 1:].min()) >= 4
     assert int(NegativeTable(5, 3, bits=2).write(source).max()) < 0
-    evidence = check_construction(NegativeTable, 1, torch.Generator().manual_seed(0))
+    evidence = permutation_table.check(NegativeTable, 1, torch.Generator().manual_seed(0))
     assert not evidence.passed
     assert "does not fit b bits" in evidence.note
 
@@ -123,7 +123,7 @@ def test_coordinates_leave_the_range_of_b_bits_on_either_side() -> None:
 def test_labels_of_an_alphabet_take_its_digits_whatever_the_number_of_identifiers() -> None:
     table = AddressedTable(n=6, slots=2, bits=3, alphabet=100)
     generator = torch.Generator().manual_seed(0)
-    source, target = both_sides(random_tables(5, 6, 100, generator), generator)
+    source, target = both_sides(torch.randint(100, (5, 6), generator=generator), generator)
     memory = table.write(source)
     # Three identifiers of three digits each, and the number of the slot.
     assert memory.shape == (5, 2, 3 * 3 + 1)

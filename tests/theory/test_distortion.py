@@ -12,9 +12,9 @@ from mooring.theory import (
     required_bits,
 )
 from mooring.theory.distortion import (
-    _fixed_point_log_tail,
     agreements,
     best_recovery,
+    fixed_point_log_tail,
     label_series,
     partial_recovery,
     stored_identifiers,
@@ -41,7 +41,7 @@ def test_curves_are_ordered_rise_and_meet_at_the_bound(n: int) -> None:
 def test_fixed_points_are_counted_exactly() -> None:
     fixed = (all_permutations(6) == torch.arange(6)).sum(dim=1)
     measured = [float((fixed >= t).double().mean().log()) for t in range(1, 7)]
-    assert _fixed_point_log_tail(6) == pytest.approx(measured)
+    assert fixed_point_log_tail(6) == pytest.approx(measured)
 
 
 def test_codebook_curve_is_what_random_codebooks_reach() -> None:

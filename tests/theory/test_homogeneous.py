@@ -4,12 +4,12 @@ from mooring.nn import VirtualNode
 from mooring.theory.homogeneous import (
     Decoder,
     best_separable,
-    check_separable,
     cloned,
     film_lookup,
     mixed_difference,
     one_differs,
     random_separable,
+    separability,
     spread,
 )
 from mooring.theory.instances import all_permutations
@@ -73,7 +73,7 @@ def test_a_small_part_that_is_not_separable_is_found_however_wrong_the_answers_a
         separable = best_separable(n, generator)
         return lambda table: separable(table) + 0.1 * table
 
-    evidence = check_separable(nearly_separable, 7, torch.Generator().manual_seed(0))
+    evidence = separability.check(nearly_separable, 7, torch.Generator().manual_seed(0))
     assert evidence.margin > -1e-9
     assert not evidence.passed
     assert "largest mixed difference 2.0e-01" in evidence.note
@@ -86,7 +86,7 @@ def test_separable_decoders_are_drawn_for_every_size_and_from_the_generator_alon
         sizes.add(n)
         return random_separable(n, generator)
 
-    assert check_separable(draw, 300, torch.Generator().manual_seed(0)).passed
+    assert separability.check(draw, 300, torch.Generator().manual_seed(0)).passed
     assert sizes == set(range(2, 14))
     table = torch.eye(4, dtype=torch.float64).unsqueeze(0)
     answers = []

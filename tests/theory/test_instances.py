@@ -15,6 +15,7 @@ from mooring.theory.instances import (
     sampled_counted,
     table_instances,
 )
+from support import digest
 
 
 def test_all_permutations_are_all_and_ranked_in_order() -> None:
@@ -67,3 +68,9 @@ def test_benchmark_batch_is_the_batch_that_models_are_trained_on(max_count: int,
     assert torch.equal(source.label, batch.label[batch.sources])
     assert torch.equal(target.label, batch.y_label)
     assert torch.equal(target.count, batch.y_count)
+
+
+def test_batches_like_the_benchmarks() -> None:
+    generator = torch.Generator().manual_seed(0)
+    batches = [benchmark_batch(5, 3, generator), benchmark_batch(4, 2, generator, max_count=3, scales=(1, 2))]
+    assert digest(*(part for pair in batches for part in pair)) == "594cfaeec62fd41b"

@@ -2,9 +2,8 @@
 
 from mooring.audit.adapters import ADAPTERS, Adapter, adapt, detect_kind
 from mooring.audit.card import BrokenInvariantError, Card, Finding
-from mooring.audit.catalogue import parse_arguments, resolve
-from mooring.audit.markdown import cards_markdown
-from mooring.audit.runner import MEASUREMENTS, audit, measure
+from mooring.audit.catalogue import cards_markdown
+from mooring.audit.runner import MEASUREMENTS, audit, measure, parse_arguments, resolve
 
 __all__ = [
     "ADAPTERS",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,17 +26,11 @@ PROBE_NODES = 5
 
 
 @dataclass(frozen=True)
-class GraphBatch:
+class Graphs:
     """Batch of graphs in PyG's flat layout.
 
-    Args:
-        x: node features.
-        index: graph id of every node, in any order.
-        edge_index: edges; only layers read them.
-        num_graphs: number of graphs, empty ones included.
-
-    Shapes:
-        x ``[nodes, channels]``, index ``[nodes]``, edge_index ``[2, edges]``.
+    ``x`` is ``[nodes, channels]``, ``index`` the graph id of every node in any order; ``edge_index`` is ``[2, edges]``,
+    and only layers read it. ``num_graphs`` includes graphs without nodes.
     """
 
     x: Tensor
@@ -49,31 +42,30 @@ class GraphBatch:
     def num_nodes(self) -> int:
         return int(self.x.size(0))
 
-    def with_features(self, x: Tensor) -> GraphBatch:
+    def with_features(self, x: Tensor) -> Graphs:
         """Return the same graphs with other node features."""
         return replace(self, x=x)
 
-    def permute(self, order: Tensor) -> GraphBatch:
+    def permute(self, order: Tensor) -> Graphs:
         """Return the same graphs with node ``order[i]`` moved to position ``i``."""
         place = torch.empty_like(order)
         place[order] = torch.arange(order.numel())
-        return GraphBatch(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
+        return Graphs(self.x[order], self.index[order], place[self.edge_index], self.num_graphs)
 
-    def replicate(self, times: int) -> GraphBatch:
+    def replicate(self, times: int) -> Graphs:
         """Return rX: one graph of ``times`` disjoint copies of this graph, the first copy first."""
         assert self.num_graphs == 1, "only a single graph is replicated"
         shift = torch.arange(times).repeat_interleave(self.edge_index.size(1)) * self.num_nodes
         return single(self.x.repeat(times, 1), self.edge_index.repeat(1, times) + shift)
 
 
-def single(x: Tensor, edge_index: Tensor | None = None) -> GraphBatch:
+def single(x: Tensor, edge_index: Tensor | None = None) -> Graphs:
     """Return one graph; without ``edge_index`` its nodes are isolated."""
-    if edge_index is None:
-        edge_index = torch.empty(2, 0, dtype=torch.long)
-    return GraphBatch(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
+    edge_index = torch.empty(2, 0, dtype=torch.long) if edge_index is None else edge_index
+    return Graphs(x, torch.zeros(x.size(0), dtype=torch.long), edge_index, 1)
 
 
-def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
+def collate(graphs: Sequence[Graphs]) -> Graphs:
     """Return the graphs in one batch, in the given order; graphs without nodes keep their id."""
     index, edges, nodes, offset = [], [], 0, 0
     for graph in graphs:
@@ -81,10 +73,10 @@ def collate(graphs: Sequence[GraphBatch]) -> GraphBatch:
         edges.append(graph.edge_index + nodes)
         nodes += graph.num_nodes
         offset += graph.num_graphs
-    return GraphBatch(torch.cat([graph.x for graph in graphs]), torch.cat(index), torch.cat(edges, dim=1), offset)
+    return Graphs(torch.cat([graph.x for graph in graphs]), torch.cat(index), torch.cat(edges, dim=1), offset)
 
 
-def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: float = 1.0) -> GraphBatch:
+def random_graph(generator: torch.Generator, nodes: int, channels: int, scale: float = 1.0) -> Graphs:
     """Return one graph with normal features on a ring with a few random chords, every edge in both directions."""
     x = scale * torch.randn(nodes, channels, generator=generator, dtype=torch.float64)
     if nodes < 3:
@@ -100,24 +92,20 @@ class OutputError(ValueError):
     """Error of a module that ran, but whose output cannot be measured."""
 
 
-class Adapter(ABC):
+class Adapter:
     """A module behind one call: a batch of graphs in, one row per node or one row per graph out.
 
-    The module is copied, moved to the CPU (where the graphs are), put in eval mode and cast, so that the caller's
-    module is unchanged.
-
-    Args:
-        module: the module to audit; a plain function is allowed.
-        channels: width of the node features.
-        dtype: precision of the measurements.
+    The module, which may be a plain function, is copied, moved to the CPU (where the graphs are), put in eval mode and
+    cast, so that the caller's module is unchanged.
     """
 
-    kind: ClassVar[str]
-
-    def __init__(self, module: Callable[..., Any], channels: int, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self, module: Callable[..., Any], kind: str, channels: int, dtype: torch.dtype = torch.float64
+    ) -> None:
         self.module = copy.deepcopy(module)
         if isinstance(self.module, nn.Module):
             self.module = self.module.to("cpu", dtype).eval()
+        self.kind = kind
         self.channels = channels
         self.dtype = dtype
         self.accepted = _parameters(self.module)
@@ -125,7 +113,7 @@ class Adapter(ABC):
         if rows not in (1, PROBE_NODES):
             raise OutputError(
                 f"audit: {self.name} gave {rows} rows for one graph of {PROBE_NODES} nodes; expected one row per node "
-                f"or one per graph. Wrap it so that it returns its node or graph features."
+                "or one per graph. Wrap it so that it returns its node or graph features."
             )
         self.per_node = rows == PROBE_NODES
 
@@ -138,11 +126,11 @@ class Adapter(ABC):
         """Largest relative difference at which two values count as equal."""
         return TOLERANCE[self.dtype]
 
-    @abstractmethod
-    def call(self, graphs: GraphBatch) -> Any:
+    def call(self, graphs: Graphs) -> Any:
         """Call the module in its convention."""
+        return ADAPTERS[self.kind](self, graphs)
 
-    def __call__(self, graphs: GraphBatch) -> Tensor:
+    def __call__(self, graphs: Graphs) -> Tensor:
         with default_dtype(self.dtype):
             out = self.call(graphs.with_features(graphs.x.to(self.dtype)))
         if isinstance(out, (tuple, list)):
@@ -153,7 +141,7 @@ class Adapter(ABC):
             )
         return out.flatten(1) if out.dim() > 1 else out.unsqueeze(-1)
 
-    def rows(self, graphs: GraphBatch, graph: int) -> Tensor:
+    def rows(self, graphs: Graphs, graph: int) -> Tensor:
         """Return the output rows that belong to one graph of the batch."""
         out = self(graphs)
         return out[graphs.index == graph] if self.per_node else out[graph : graph + 1]
@@ -168,50 +156,37 @@ class Adapter(ABC):
         return other
 
 
-class AggregationAdapter(Adapter):
-    """``module(x, index, dim_size=graphs)``: PyG aggregations and readouts."""
-
-    kind = "aggregation"
-
-    def call(self, graphs: GraphBatch) -> Any:
-        return self.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
+def call_aggregation(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, index, dim_size=graphs)``: PyG aggregations and readouts."""
+    return adapter.module(graphs.x, graphs.index, dim_size=graphs.num_graphs)
 
 
-class VirtualNodeAdapter(Adapter):
-    """``module(x, batch)``; the number of graphs is passed if the module accepts it."""
-
-    kind = "virtual_node"
-
-    def call(self, graphs: GraphBatch) -> Any:
-        size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in self.accepted}
-        return self.module(graphs.x, graphs.index, **size)
+def call_virtual_node(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, batch)``; the number of graphs is passed if the module accepts it."""
+    size = {name: graphs.num_graphs for name in ("num_graphs", "batch_size", "size") if name in adapter.accepted}
+    return adapter.module(graphs.x, graphs.index, **size)
 
 
-class LayerAdapter(Adapter):
-    """``module(x, edge_index, batch)``; ``batch`` is omitted if the layer does not accept it."""
-
-    kind = "layer"
-
-    def call(self, graphs: GraphBatch) -> Any:
-        batch = {"batch": graphs.index} if "batch" in self.accepted else {}
-        return self.module(graphs.x, graphs.edge_index, **batch)
+def call_layer(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, edge_index, batch)``; ``batch`` is omitted if the layer does not accept it."""
+    batch = {"batch": graphs.index} if "batch" in adapter.accepted else {}
+    return adapter.module(graphs.x, graphs.edge_index, **batch)
 
 
-class DenseAdapter(Adapter):
-    """``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as in PyG's linear attentions."""
-
-    kind = "dense"
-
-    def call(self, graphs: GraphBatch) -> Any:
-        order = graphs.index.argsort(stable=True)
-        dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
-        out = self.module(dense, mask)
-        out = out[0] if isinstance(out, tuple) else out
-        return out[mask][order.argsort()]
+def call_dense(adapter: Adapter, graphs: Graphs) -> Any:
+    """Call ``module(x, mask)`` over padded graphs ``[graphs, nodes, channels]``, as in PyG's linear attentions."""
+    order = graphs.index.argsort(stable=True)
+    dense, mask = to_dense_batch(graphs.x[order], graphs.index[order], batch_size=graphs.num_graphs)
+    out = adapter.module(dense, mask)
+    out = out[0] if isinstance(out, tuple) else out
+    return out[mask][order.argsort()]
 
 
-ADAPTERS: dict[str, type[Adapter]] = {
-    adapter.kind: adapter for adapter in (AggregationAdapter, VirtualNodeAdapter, LayerAdapter, DenseAdapter)
+ADAPTERS: dict[str, Callable[[Adapter, Graphs], Any]] = {
+    "aggregation": call_aggregation,
+    "virtual_node": call_virtual_node,
+    "layer": call_layer,
+    "dense": call_dense,
 }
 
 
@@ -223,15 +198,14 @@ def detect_kind(module: Callable[..., Any]) -> str:
     ('aggregation', 'layer')
     """
     if isinstance(module, Aggregation):
-        return AggregationAdapter.kind
+        return "aggregation"
     accepted = _parameters(module)
     for name, kind in (("edge_index", "layer"), ("index", "aggregation"), ("batch", "virtual_node"), ("mask", "dense")):
         if name in accepted:
             return kind
     raise ValueError(
         f"audit: cannot infer the calling convention of {type(module).__name__} from its arguments "
-        f"({', '.join(accepted) or 'none'}). "
-        f"Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
+        f"({', '.join(accepted) or 'none'}). Pass kind= one of {', '.join(map(repr, ADAPTERS))}."
     )
 
 
@@ -249,12 +223,12 @@ def adapt(module: Callable[..., Any], kind: str | None = None, channels: int = 1
     if kind not in ADAPTERS:
         raise ValueError(f"audit: kind={kind!r} is unknown; expected one of {', '.join(map(repr, ADAPTERS))}.")
     try:
-        return ADAPTERS[kind](module, channels)
+        return Adapter(module, kind, channels)
     except OutputError:
         raise
     except Exception as refusal:
         try:
-            return ADAPTERS[kind](module, channels, torch.float32)
+            return Adapter(module, kind, channels, torch.float32)
         except Exception:
             raise ValueError(
                 f"audit: {type(module).__name__} raised on one graph of {PROBE_NODES} nodes with channels={channels}, "
@@ -284,11 +258,11 @@ def relative_difference(a: Tensor, b: Tensor) -> float:
     inf
     """
     if a.shape != b.shape:
-        return float("inf")
+        return math.inf
     if a.numel() == 0:
         return 0.0
     ratio = float((a - b).abs().max()) / max(float(b.abs().max()), 1e-30)
-    return float("inf") if math.isnan(ratio) else ratio
+    return math.inf if math.isnan(ratio) else ratio
 
 
 def _parameters(module: Callable[..., Any]) -> tuple[str, ...]:

@@ -24,8 +24,7 @@ class Finding:
         worst_case: description of the instance with the worst value.
         trials: number of instances.
         explanation: the measured quantity and its tolerance.
-        broken: whether the module breaks an invariant that every module should keep. A limit, such as blindness to
-            copies, is not broken.
+        broken: whether the module breaks an invariant that every module should keep; a limit is not broken.
         details: further JSON-serialisable numbers: singular values, errors by dtype, operation counts.
     """
 
@@ -38,23 +37,14 @@ class Finding:
     broken: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
     def to_record(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; non-finite numbers become null."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "value": _plain(self.value),
-            "worst_case": self.worst_case,
-            "trials": self.trials,
-            "explanation": self.explanation,
-            "broken": self.broken,
-            "details": _plain(dict(self.details)),
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Finding:
-        """Rebuild a finding from :meth:`to_record`."""
-        return cls(**record)
+        return {name: _plain(value) for name, value in vars(self).items()}
 
 
 def first_line(error: BaseException) -> str:
@@ -76,22 +66,11 @@ class BrokenInvariantError(AssertionError):
     """Error of a module that breaks an invariant that every module should keep."""
 
 
-def _versions() -> dict[str, str]:
-    return {"torch": str(torch.__version__), "torch_geometric": str(torch_geometric.__version__)}
-
-
 @dataclass(frozen=True)
 class Card:
-    """All measurements of one module.
+    """All measurements of one module, called as ``kind``, on inputs of ``channels`` features drawn with ``seed``.
 
-    Args:
-        module: name of the module.
-        kind: calling convention: ``aggregation``, ``virtual_node``, ``layer`` or ``dense``.
-        channels: width of the node features.
-        findings: one finding per measurement, in order.
-        seed: seed of the inputs; the same seed gives the same card.
-        notes: remarks on the measurement.
-        versions: versions of the libraries that the module ran on; later versions may fix a fault.
+    ``versions`` are of the libraries that the module ran on; later versions may fix a fault.
     """
 
     module: str
@@ -100,15 +79,15 @@ class Card:
     findings: tuple[Finding, ...]
     seed: int = 0
     notes: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=_versions)
+    versions: Mapping[str, str] = field(
+        default_factory=lambda: {"torch": str(torch.__version__), "torch_geometric": str(torch_geometric.__version__)}
+    )
 
     def __getitem__(self, name: str) -> Finding:
-        for finding in self.findings:
-            if finding.name == name:
-                return finding
-        raise KeyError(
-            f"card of {self.module}: no finding {name!r}; it has {', '.join(f.name for f in self.findings)}."
-        )
+        findings = {finding.name: finding for finding in self.findings}
+        if name not in findings:
+            raise KeyError(f"card of {self.module}: no finding {name!r}; it has {', '.join(findings)}.")
+        return findings[name]
 
     @property
     def broken(self) -> tuple[Finding, ...]:
@@ -160,7 +139,7 @@ class Card:
             module=record["module"],
             kind=record["called_as"],
             channels=record["channels"],
-            findings=tuple(Finding.from_record(finding) for finding in record["findings"]),
+            findings=tuple(Finding(**finding) for finding in record["findings"]),
             seed=record["seed"],
             notes=tuple(record["notes"]),
             versions=record["versions"],
@@ -169,11 +148,7 @@ class Card:
     def to_table(self) -> Table:
         """Return the findings as a table, with broken invariants marked."""
         rows = tuple(
-            (
-                finding.name.replace("_", " "),
-                finding.verdict,
-                "" if finding.value is None else f"{finding.value:.3g}",
-            )
+            (finding.title, finding.verdict, "" if finding.value is None else f"{finding.value:.3g}")
             for finding in self.findings
         )
         broken = ", ".join(finding.name for finding in self.broken)

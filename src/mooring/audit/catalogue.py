@@ -1,10 +1,8 @@
-"""Modules by name: the catalogue of common choices, the zoo, and any importable module."""
+"""The catalogue of common choices, the zoo, and the page 'Which virtual node do I need?' written from their cards."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, cast
@@ -18,20 +16,15 @@ from torch_geometric.transforms import VirtualNode as VirtualNodeTransform
 
 from mooring import nn as mooring_nn
 from mooring import zoo
-from mooring.audit.card import Card, first_line
-from mooring.audit.runner import audit
-from mooring.named import import_object, suggest
-from mooring.zoo.registry import required
+from mooring.audit.card import Card, Finding
+from mooring.audit.expressiveness import NODES
+from mooring.audit.robustness import LINEAR, QUADRATIC
+from mooring.audit.runner import audit, check_known
+from mooring.table import Column, Table
 
 CHANNELS, HEADS, SLOTS = 16, 4, 8
 # Prefix of a zoo module's name outside the zoo, as in ``zoo.lse``.
 ZOO = "zoo."
-
-# Constructor arguments that mean the width of the node features.
-CHANNEL_NAMES = (
-    *("channels", "in_channels", "out_channels", "hidden_channels", "node_channels", "hidden_size", "d_model"),
-    *("dim", "in_dim", "out_dim", "hidden_dim", "input_dim", "output_dim", "emb_dim", "embed_dim"),
-)
 
 # Frequent questions: the question, the cards that answer it and the findings to quote.
 QUESTIONS = (
@@ -45,7 +38,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """Module of the catalogue: name, publisher, constructor and calling convention."""
 
     name: str
@@ -57,15 +50,13 @@ class Entry:
 class TransformedGIN(nn.Module):
     """Two GIN layers over PyG's ``transforms.VirtualNode``, whose extra rows are dropped at the end.
 
-    Args:
-        channels: width of the node features.
-        batched: whether the transform is applied to the whole batch, i.e. after batching, or to each graph before
-            batching, as its documentation intends.
+    The transform is applied to the whole batch if ``batched``, i.e. after batching. Otherwise it is applied to each
+    graph before batching, as its documentation intends.
     """
 
-    def __init__(self, channels: int, *, batched: bool) -> None:
+    def __init__(self, *, batched: bool) -> None:
         super().__init__()
-        self.first, self.second = (GINConv(_mlp(channels, channels)) for _ in range(2))
+        self.first, self.second = (GINConv(_mlp()) for _ in range(2))
         self.batched = batched
         self.transform = VirtualNodeTransform()
 
@@ -86,69 +77,63 @@ class TransformedGIN(nn.Module):
         return self.second(self.first(data.x, data.edge_index).relu(), data.edge_index)[: x.size(0)]
 
 
-def entries() -> tuple[Entry, ...]:
+def _mlp(out_channels: int = CHANNELS) -> nn.Module:
+    return nn.Sequential(nn.Linear(CHANNELS, CHANNELS), nn.ReLU(), nn.Linear(CHANNELS, out_channels))
+
+
+def _gps(attention: str, **options: int) -> nn.Module:
+    return GPSConv(CHANNELS, GINConv(_mlp()), heads=HEADS, attn_type=attention, attn_kwargs=options)
+
+
+def entries() -> tuple[CatalogueEntry, ...]:
     """Return the catalogue; building an entry draws its weights from torch's global generator."""
-    return (
-        Entry("sum", "PyG SumAggregation", aggr.SumAggregation),
-        Entry("mean", "PyG MeanAggregation", aggr.MeanAggregation),
-        Entry("max", "PyG MaxAggregation", aggr.MaxAggregation),
-        Entry("softmax", "PyG SoftmaxAggregation", lambda: aggr.SoftmaxAggregation(learn=True)),
-        Entry("attentional", "PyG AttentionalAggregation", lambda: aggr.AttentionalAggregation(_mlp(CHANNELS, 1))),
-        Entry(
-            "deep sets",
-            "PyG DeepSetsAggregation",
-            lambda: aggr.DeepSetsAggregation(_mlp(CHANNELS, CHANNELS), _mlp(CHANNELS, CHANNELS)),
-        ),
-        Entry(
+    rows: tuple[tuple[str, str, Callable[[], Callable[..., Any]]], ...] = (
+        ("sum", "PyG SumAggregation", aggr.SumAggregation),
+        ("mean", "PyG MeanAggregation", aggr.MeanAggregation),
+        ("max", "PyG MaxAggregation", aggr.MaxAggregation),
+        ("softmax", "PyG SoftmaxAggregation", lambda: aggr.SoftmaxAggregation(learn=True)),
+        ("attentional", "PyG AttentionalAggregation", lambda: aggr.AttentionalAggregation(_mlp(1))),
+        ("deep sets", "PyG DeepSetsAggregation", lambda: aggr.DeepSetsAggregation(_mlp(), _mlp())),
+        (
             "set transformer",
             "PyG SetTransformerAggregation",
-            lambda: aggr.SetTransformerAggregation(CHANNELS, heads=HEADS),
+            partial(aggr.SetTransformerAggregation, CHANNELS, heads=HEADS),
         ),
-        Entry(
+        (
             "graph multiset transformer",
             "PyG GraphMultisetTransformer",
-            lambda: aggr.GraphMultisetTransformer(CHANNELS, k=SLOTS, heads=HEADS),
+            partial(aggr.GraphMultisetTransformer, CHANNELS, k=SLOTS, heads=HEADS),
         ),
-        Entry(
-            "slot aggregation",
-            "mooring SlotAggregation",
-            lambda: mooring_nn.SlotAggregation(CHANNELS, slots=SLOTS, heads=HEADS),
-        ),
-        Entry("GPS (multihead)", "PyG GPSConv(attn_type='multihead')", lambda: _gps("multihead")),
-        Entry("GPS (performer)", "PyG GPSConv(attn_type='performer')", lambda: _gps("performer")),
-        Entry(
-            "SGFormer attention", "PyG SGFormerAttention", lambda: SGFormerAttention(CHANNELS, HEADS, CHANNELS), "dense"
-        ),
-        Entry(
-            "Polynormer attention",
-            "PyG PolynormerAttention",
-            lambda: PolynormerAttention(CHANNELS, HEADS, CHANNELS),
-            "dense",
-        ),
-        Entry(
+        ("slot aggregation", "mooring SlotAggregation", partial(mooring_nn.SlotAggregation, CHANNELS, SLOTS, HEADS)),
+        ("GPS (multihead)", "PyG GPSConv(attn_type='multihead')", lambda: _gps("multihead")),
+        ("GPS (performer)", "PyG GPSConv(attn_type='performer')", lambda: _gps("performer", head_channels=CHANNELS)),
+        ("SGFormer attention", "PyG SGFormerAttention", partial(SGFormerAttention, CHANNELS, HEADS, CHANNELS)),
+        ("Polynormer attention", "PyG PolynormerAttention", partial(PolynormerAttention, CHANNELS, HEADS, CHANNELS)),
+        (
             "VN transform (batched)",
             "PyG transforms.VirtualNode on a batch, 2 GINConv",
-            lambda: TransformedGIN(CHANNELS, batched=True),
+            partial(TransformedGIN, batched=True),
         ),
-        Entry(
+        (
             "VN transform (per graph)",
             "PyG transforms.VirtualNode per graph, 2 GINConv",
-            lambda: TransformedGIN(CHANNELS, batched=False),
+            partial(TransformedGIN, batched=False),
         ),
-        Entry("VN (mean)", "mooring VirtualNode(pool='mean')", lambda: mooring_nn.VirtualNode(CHANNELS, pool="mean")),
-        Entry("VN (sum)", "mooring VirtualNode(pool='sum')", lambda: mooring_nn.VirtualNode(CHANNELS, pool="sum")),
-        Entry(
+        ("VN (mean)", "mooring VirtualNode(pool='mean')", partial(mooring_nn.VirtualNode, CHANNELS, pool="mean")),
+        ("VN (sum)", "mooring VirtualNode(pool='sum')", partial(mooring_nn.VirtualNode, CHANNELS, pool="sum")),
+        (
             "Cross-Attn VN",
             "mooring SlotVirtualNode(anchored=False)",
-            lambda: mooring_nn.SlotVirtualNode(CHANNELS, SLOTS, HEADS, anchored=False),
+            partial(mooring_nn.SlotVirtualNode, CHANNELS, SLOTS, HEADS, anchored=False),
         ),
-        Entry("Anchored VN", "mooring SlotVirtualNode", lambda: mooring_nn.SlotVirtualNode(CHANNELS, SLOTS, HEADS)),
+        ("Anchored VN", "mooring SlotVirtualNode", partial(mooring_nn.SlotVirtualNode, CHANNELS, SLOTS, HEADS)),
     )
+    return tuple(CatalogueEntry(*row) for row in rows)
 
 
 def zoo_entries(
     names: Iterable[str] = (), channels: int = CHANNELS, options: Mapping[str, Any] | None = None
-) -> tuple[Entry, ...]:
+) -> tuple[CatalogueEntry, ...]:
     """Return modules of the zoo as entries; by default all except ``none``, which builds no module.
 
     Args:
@@ -157,25 +142,19 @@ def zoo_entries(
         options: further fields of :class:`mooring.zoo.MemorySpec`.
     """
     zoo_modules = [zoo.entry(name) for name in names or zoo.names() if name != "none"]
-    known = [item.name for item in fields(zoo.MemoryOptions)]
-    for name in options or {}:
-        if name not in known:
-            raise ValueError(
-                f"zoo: unknown option {name!r}; {suggest(name, known, 'there are ' + ', '.join(known) + '.')}"
-            )
+    check_known(options or {}, [field.name for field in fields(zoo.MemoryOptions)], "zoo: unknown option", "there are")
     spec = zoo.MemorySpec(**{"slots": SLOTS, "heads": HEADS, **(options or {})}, channels=channels)
+    # Without ``none``, every name builds a module.
+    build_module = cast(Callable[..., Callable[..., Any]], zoo.build)
     return tuple(
-        Entry(
-            ZOO + item.name,
-            f"{item.title} ({item.paper})",
-            cast(Callable[[], Callable[..., Any]], partial(zoo.build, item.name, spec)),
-            "virtual_node",
+        CatalogueEntry(
+            ZOO + item.name, f"{item.title} ({item.paper})", partial(build_module, item.name, spec), "virtual_node"
         )
         for item in zoo_modules
     )
 
 
-def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
+def build(entry: CatalogueEntry, seed: int = 0) -> Callable[..., Any]:
     """Build an entry with weights that are a function of the seed; restore torch's generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -183,110 +162,160 @@ def build(entry: Entry, seed: int = 0) -> Callable[..., Any]:
 
 
 def cards(
-    seed: int = 0, trials: int = 12, chosen: Iterable[Entry] | None = None, channels: int = CHANNELS
+    seed: int = 0, trials: int = 12, chosen: Iterable[CatalogueEntry] | None = None, channels: int = CHANNELS
 ) -> Iterator[Card]:
     """Audit the chosen entries, built for ``channels``, or the whole catalogue; yield one card at a time."""
     for entry in entries() if chosen is None else chosen:
         yield audit(build(entry, seed), entry.kind, channels=channels, seed=seed, trials=trials, name=entry.name)
 
 
-def resolve(target: str, channels: int = 16, kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """Import ``package.module:Name``, which runs that module's code, and build it if it is a class.
+HEADER = """# Which virtual node do I need?
 
-    A builder that takes a :class:`~mooring.zoo.MemorySpec` receives one with ``kwargs`` as its fields. For any other
-    class, arguments named like a width receive ``channels``; the others come from ``kwargs``. A value of the form
-    ``package.module:Name`` is resolved too, so that one module can be passed to another.
+Written from audit cards by `python -m mooring.audit > docs/which-virtual-node.md`; do not edit it by hand. Every entry
+was measured on small, randomly initialised modules ({channels} channels, seed {seed}; {versions}), in float64,
+on random inputs: it shows what a module can transmit, not what training will make of it.
 
-    >>> resolve("torch_geometric.nn:GraphMultisetTransformer", 8, {"k": 3})
-    GraphMultisetTransformer(8, k=3, heads=1, layer_norm=False, dropout=0.0)
+Two questions decide.
+
+- **Must the answer change if the graph is duplicated?** Counts, totals, loads, stoichiometry: you need a module
+  that *counts*.
+- **Must different nodes receive different messages?** Lookups, matching, assignments, constraints: you need more than
+  one *message*.
+"""
+
+CHOICES = (
+    ("Neither: one summary, the same for all, proportions only", False, False),
+    ("It must count, one summary is enough", True, False),
+    ("Different messages, proportions only", False, True),
+    ("It must count *and* send different messages", True, True),
+)
+
+EXPLAINED = """
+- **counts**: whether the number of nodes can be read from the output by a fitted probe, with its median error on unseen
+  multisets; *blind* means that f(rX) = f(X) to rounding, where no training and no width can bring the count back.
+- **messages**: the rank of what all nodes receive from {nodes} others, divided by the rank of what one node
+  receives; 1 is a homogeneous broadcast, {nodes} is all that could be told apart. A slot behind a LayerNorm holds two
+  numbers fewer than it is wide, so M slots can give slightly fewer than M messages.
+- **alone = batched**: the same graph alone and among others gives the same output; if not, the largest relative change.
+- **unsorted**: whether a batch vector out of order is handled, refused with an error, or silently wrong.
+- **empty**: a graph without nodes in the batch; value and gradient must be finite and the other graphs unchanged.
+- **cost**: growth of the counted operations in the number of nodes n, and what a batch of one large and many small
+  graphs costs relative to its graphs alone.
+"""
+
+ENDING = """`mooring audit catalogue` measures all of this again and prints every finding;
+`mooring audit torch_geometric.nn:SumAggregation` audits one module; your modules work too.
+"""
+
+
+def cards_markdown(
+    cards: Sequence[Card],
+    origins: Mapping[str, str] | None = None,
+    questions: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (),
+) -> str:
+    """Return the page: the choices, the table, and the broken invariants.
+
+    Args:
+        cards: the cards, in the order of the table.
+        origins: the origin of each module, keyed by the name on its card.
+        questions: tuples of a question, the names of the cards that answer it, and the findings to quote.
     """
-    kwargs = dict(kwargs or {})
-    target_object = import_object(target, "audit")
-    if not callable(target_object):
-        raise ValueError(
-            f"audit: {target} is {type(target_object).__name__}, expected a module, a class or a function."
+    if not cards:
+        raise ValueError("audit: a page needs at least one card; got none.")
+    versions = ", ".join(f"{library} {version}" for library, version in cards[0].versions.items())
+    titles = ("module", "what it is", "counts", "messages", "alone = batched", "unsorted", "empty", "cost")
+    by_name = {card.module: card for card in cards}
+    answers = [
+        f"## {question}\n\n"
+        + _findings(
+            (by_name[name], by_name[name][finding]) for name in names if name in by_name for finding in findings
         )
-    if not isinstance(target_object, nn.Module) and zoo.takes_spec(target_object):
-        return _from_spec(target_object, target, channels, kwargs)
-    if not inspect.isclass(target_object):
-        if kwargs:
-            raise ValueError(f"audit: {target} is not a class, so it takes no arguments; got {', '.join(kwargs)}.")
-        return cast(Callable[..., Any], target_object)
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(target_object).parameters.items()
-        if name not in ("self", "cls")
-    }
-    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    for name in kwargs:
-        if name not in parameters and not open_ended:
-            hint = suggest(name, parameters, f"it takes {', '.join(parameters)}.")
-            raise ValueError(f"audit: {target} has no argument {name!r}; {hint}")
-    arguments = {name: _value(value, channels) for name, value in kwargs.items()}
-    missing = []
-    for name, parameter in parameters.items():
-        if not required(parameter) or name in arguments:
-            continue
-        if name in CHANNEL_NAMES:
-            arguments[name] = channels
-        else:
-            missing.append(name)
-    if missing:
-        flags = " ".join(f"--arg {name}=VALUE" for name in missing)
-        raise ValueError(
-            f"audit: {target} needs {', '.join(missing)}. Pass {flags} (in Python: kwargs={{{missing[0]!r}: ...}})."
-        )
-    return _built(target_object, target, arguments)
+        + "\n"
+        for question, names, findings in questions
+    ]
+    broken = [(card, finding) for card in cards for finding in card.broken]
+    parts = [
+        HEADER.format(channels=cards[0].channels, seed=cards[0].seed, versions=versions),
+        _choices(cards),
+        "## Comparison of the cards\n",
+        _table(titles, (_row(card, (origins or {}).get(card.module, "")) for card in cards)),
+        EXPLAINED.format(nodes=NODES),
+        "\n".join(answers),
+        "## What is broken\n",
+        (_findings(broken, "invariant") if broken else "Nothing.") + "\n",
+        ENDING,
+    ]
+    return "\n".join(parts).rstrip() + "\n"
 
 
-def _from_spec(
-    builder: Callable[..., Any], target: str, channels: int, kwargs: Mapping[str, Any]
-) -> Callable[..., Any]:
-    known = [field.name for field in fields(zoo.MemorySpec)]
-    for name in kwargs:
-        if name not in known:
-            hint = suggest(name, known, f"it has {', '.join(known)}.")
-            raise ValueError(f"audit: {target} takes a MemorySpec, which has no field {name!r}; {hint}")
-    return _built(lambda **options: builder(zoo.MemorySpec(**options)), target, {"channels": channels, **kwargs})
+def _choices(cards: Sequence[Card]) -> str:
+    rows = []
+    for need, counting, addressed in CHOICES:
+        # A module with more than is needed would do as well; list only those with exactly what is needed.
+        fits = [
+            card
+            for card in cards
+            if (card.counts, card.messages > 1) == (counting, addressed)
+            and all(finding.name == "unsorted_index" for finding in card.broken)
+        ]
+        readouts = "a readout sends nothing back" if addressed else _names(fits, per_node=False)
+        rows.append((need, _names(fits, per_node=True), readouts))
+    return _table(("what you need", "virtual node or layer", "readout"), rows) + (
+        "\n\nEach row names the least that suffices. Modules with a broken invariant are left out, except those that "
+        "only need\ntheir batch sorted; these carry a star.\n"
+    )
 
 
-def _built(factory: Callable[..., Any], target: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
-    try:
-        return cast(Callable[..., Any], factory(**arguments))
-    except Exception as error:
-        call = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise ValueError(f"audit: {target}({call}) could not be built: {first_line(error)}") from error
+def _names(cards: Sequence[Card], *, per_node: bool) -> str:
+    names = [
+        f"{card.module}\\*" if card.broken else card.module
+        for card in cards
+        if (card.kind != "aggregation") == per_node
+    ]
+    return ", ".join(names) or "none found"
 
 
-def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse ``name=value`` pairs; values are Python literals, anything else is a string.
-
-    >>> parse_arguments(["heads=4", "conv=None", "norm=layer_norm"])
-    {'heads': 4, 'conv': None, 'norm': 'layer_norm'}
-    """
-    arguments: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise ValueError(f"audit: --arg {pair!r} is not of the form name=value, e.g. --arg heads=4.")
-        try:
-            arguments[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            arguments[name] = text
-    return arguments
+def _row(card: Card, origin: str) -> tuple[str, ...]:
+    counts = card["replication"].verdict
+    if card.counts:
+        counts = "yes, " + counts.rpartition("median error ")[2]
+    return (
+        f"**{card.module}**",
+        f"`{origin}`" if origin else "",
+        "blind" if counts.startswith("blind") else counts,
+        "readout" if card.kind == "aggregation" else str(card.messages),
+        _batching(card),
+        card["unsorted_index"].verdict.partition(":")[0],
+        card["empty_set"].verdict.partition(":")[0],
+        _cost(card),
+    )
 
 
-def _value(value: Any, channels: int) -> Any:
-    if isinstance(value, str) and ":" in value:
-        return resolve(value, channels)
-    return value
+def _batching(card: Card) -> str:
+    findings = [card["batch_mates"], card["padding"]]
+    if not any(finding.broken for finding in findings):
+        return "yes"
+    changes = [finding.value for finding in findings if finding.value is not None]
+    return f"**no**, {max(changes):.1g}" if changes else "raises"
 
 
-def _gps(attention: str) -> nn.Module:
-    options = {"head_channels": CHANNELS} if attention == "performer" else {}
-    conv = GINConv(_mlp(CHANNELS, CHANNELS))
-    return GPSConv(CHANNELS, conv, heads=HEADS, attn_type=attention, attn_kwargs=options)
+def _cost(card: Card) -> str:
+    finding = card["cost_growth"]
+    if finding.value is None:
+        return "raises"
+    shape = "n" if finding.value < LINEAR else "n²" if finding.value > QUADRATIC else f"n^{finding.value:.1f}"
+    overhead = finding.details["skewed_batch_overhead"]
+    return f"{shape}, skewed ×{overhead:.0f}" if overhead > 2 else shape
 
 
-def _mlp(channels: int, out_channels: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, out_channels))
+def _findings(pairs: Iterable[tuple[Card, Finding]], kind: str = "measured") -> str:
+    rows = (
+        (card.module, each.title, each.verdict, "" if each.value is None else f"{each.value:.2g}", each.worst_case)
+        for card, each in pairs
+    )
+    return _table(("module", kind, "found", "value", "worst case"), rows)
+
+
+def _table(titles: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
+    columns = tuple(Column(title, left=title != "value") for title in titles)
+    return Table("", "", columns, tuple(rows)).to_markdown().rstrip("\n")

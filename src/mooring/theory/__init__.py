@@ -2,9 +2,7 @@
 
 from mooring.theory.capacity import construction_width, required_bits, required_width
 from mooring.theory.claim import Claim, ClaimResult, Evidence, Series
-from mooring.theory.claims import CLAIMS
 from mooring.theory.construction import AddressedTable
-from mooring.theory.counted import CountedTable
 from mooring.theory.distortion import (
     distortion_series,
     label_recovery_ceiling,
@@ -12,8 +10,8 @@ from mooring.theory.distortion import (
     recovery_by_table,
     recovery_ceiling,
 )
-from mooring.theory.handset import HandSetMemory
-from mooring.theory.verify import Verification, labels, select, verify
+from mooring.theory.handset import CountedTable, HandSetMemory
+from mooring.theory.verify import CLAIMS, Verification, labels, select, verify
 
 __all__ = [
     "CLAIMS",

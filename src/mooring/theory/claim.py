@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-import torch
+from torch import Generator, Tensor
 
 S = TypeVar("S")
 
@@ -18,17 +18,7 @@ S = TypeVar("S")
 class Series:
     """Lines over one shared axis, the form of every figure of the project.
 
-    Args:
-        title: heading of the figure.
-        x: positions shared by every line.
-        lines: label and values of each line; None leaves a gap.
-        xlabel: name of the horizontal axis.
-        ylabel: name of the vertical axis.
-        log: which axes are logarithmic.
-
-    Example:
-        >>> Series("squares", (1, 2), (("y", (1.0, 4.0)),), "x", "y").to_record()["lines"]
-        [{'label': 'y', 'y': [1.0, 4.0]}]
+    Each line is a label and one value per position of ``x``; None leaves a gap. ``log`` names the logarithmic axes.
     """
 
     title: str
@@ -51,28 +41,20 @@ class Series:
         return {
             "title": self.title,
             "x": [float(value) for value in self.x],
-            "lines": [{"label": label, "y": [_finite_or_none(value) for value in y]} for label, y in self.lines],
+            "lines": [{"label": label, "y": [_finite(value) for value in y]} for label, y in self.lines],
             "xlabel": self.xlabel,
             "ylabel": self.ylabel,
             "log": self.log,
         }
 
 
-def _finite_or_none(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The measurement of one run of a check.
-
-    Args:
-        passed: whether the claim held on every instance.
-        margin: the measured distance to the bound, in the sense of the claim's ``margin_means``.
-        instances: number of examined instances.
-        note: one line with the worst case or the colliding pair.
-        series: curves to draw.
-    """
+    """The measurement of one run of a check: the verdict, the distance to the bound, and the worst case in one line."""
 
     passed: bool
     margin: float
@@ -81,42 +63,48 @@ class Evidence:
     series: tuple[Series, ...] = ()
 
 
+def judge_integers(cases: Iterable[tuple[int, Tensor, str]], note: str) -> Evidence:
+    """Return the evidence of all cases, or of those up to the first with a fault.
+
+    A case is a number of graphs, the numbers decoded from them, which should be integers, and a fault or "". ``note``
+    may have a place for the largest distance from an integer.
+    """
+    examined, furthest = 0, 0.0
+    for num_graphs, numbers, fault in cases:
+        examined += num_graphs
+        furthest = max(furthest, float((numbers - numbers.round()).abs().max()))
+        if fault:
+            return Evidence(False, 0.5 - furthest, examined, fault)
+    return Evidence(True, 0.5 - furthest, examined, note.format(furthest))
+
+
 @dataclass(frozen=True)
 class Claim(Generic[S]):
     """A labelled statement of the paper, its check, a subject that must pass and controls that must fail.
 
-    ``check`` receives ``subject``, which satisfies the premises, and then ``control``, which does not (a premise
-    removed or a wrong implementation). It is the same function both times, which exposes a check that cannot fail.
-    A check of several conditions has one control per condition; each control satisfies all other conditions.
+    The same check runs on the subject, which satisfies the premises, and on each control, which does not (a premise
+    removed or a wrong implementation). This exposes a check that cannot fail. A check of several conditions has one
+    control per condition; each control satisfies all other conditions.
 
     Args:
         label: the paper's label, with a dotted suffix if one statement needs several checks.
         statement: the claim in one line.
         check: ``(subject, instances, generator) -> Evidence``; all randomness comes from the generator.
         subject: an object that satisfies the premises.
-        control: an object that the check must reject.
-        control_means: the fault of the control.
+        controls: objects that the check must reject, keyed by their fault.
         margin_means: the quantity that the margin measures.
         instances: the number of random instances, or the size of the enumeration.
-        more_controls: further objects that the check must reject, keyed by their fault.
         least: minimum number of instances for the check to be meaningful.
     """
 
     label: str
     statement: str
-    check: Callable[[S, int, torch.Generator], Evidence]
+    check: Callable[[S, int, Generator], Evidence]
     subject: S
-    control: S
-    control_means: str
+    controls: Mapping[str, S]
     margin_means: str
     instances: int
-    more_controls: Mapping[str, S] = field(default_factory=dict)
     least: int = 1
-
-    @property
-    def controls(self) -> dict[str, S]:
-        """All objects that the check must reject, keyed by their fault."""
-        return {self.control_means: self.control, **self.more_controls}
 
     def run(self, seed: int = 0, instances: int | None = None) -> ClaimResult:
         """Check the subject, then every control, each from the same fresh generator."""
@@ -144,9 +132,23 @@ class Claim(Generic[S]):
             series=evidence.series,
         )
 
-    def generator(self, seed: int) -> torch.Generator:
+    def generator(self, seed: int) -> Generator:
         """Return a generator seeded by ``seed`` and the label alone, so that claims may run in any order."""
-        return torch.Generator().manual_seed(zlib.crc32(f"{seed}/{self.label}".encode()))
+        return Generator().manual_seed(zlib.crc32(f"{seed}/{self.label}".encode()))
+
+
+def claim(
+    label: str,
+    statement: str,
+    *,
+    subject: S,
+    controls: Mapping[str, S],
+    margin_means: str,
+    instances: int,
+    least: int = 1,
+) -> Callable[[Callable[[S, int, Generator], Evidence]], Claim[S]]:
+    """Return a decorator that turns a check into a :class:`Claim`."""
+    return lambda check: Claim(label, statement, check, subject, controls, margin_means, instances, least)
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,5 @@ class ClaimResult:
 
     def to_record(self) -> dict[str, Any]:
         """Return JSON-serialisable fields; a non-finite margin becomes None."""
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "series"}
-        for name in ("margin", "control_margin"):
-            if not math.isfinite(record[name]):
-                record[name] = None
-        return {**record, "series": [series.to_record() for series in self.series]}
+        margins = {"margin": _finite(self.margin), "control_margin": _finite(self.control_margin)}
+        return {**vars(self), **margins, "series": [series.to_record() for series in self.series]}

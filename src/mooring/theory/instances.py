@@ -9,8 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Int64
-from torch import Tensor
+from jaxtyping import Float64, Int64
+from torch import Generator, Tensor
+
+
+def normal(generator: Generator, *shape: int) -> Float64[Tensor, "..."]:
+    """Draw independent standard normal numbers in float64."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def all_permutations(n: int) -> Int64[Tensor, "factorial n"]:
@@ -18,33 +23,18 @@ def all_permutations(n: int) -> Int64[Tensor, "factorial n"]:
     return torch.tensor(list(itertools.permutations(range(n))), dtype=torch.long).reshape(math.factorial(n), n)
 
 
-def random_permutations(count: int, n: int, generator: torch.Generator) -> Int64[Tensor, "count n"]:
+def random_permutations(count: int, n: int, generator: Generator) -> Int64[Tensor, "count n"]:
     """Draw independent uniform permutations of ``range(n)``."""
     return torch.rand(count, n, generator=generator, dtype=torch.float64).argsort(dim=1)
 
 
 def all_tables(n: int, alphabet: int) -> Int64[Tensor, "tables n"]:
-    """Return every assignment of one of ``alphabet`` labels to each of ``n`` identifiers.
-
-    Example:
-        >>> all_tables(2, 2).tolist()
-        [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
+    """Return every assignment of one of ``alphabet`` labels to each of ``n`` identifiers, in lexicographic order."""
     return torch.tensor(list(itertools.product(range(alphabet), repeat=n)), dtype=torch.long)
 
 
-def random_tables(count: int, n: int, alphabet: int, generator: torch.Generator) -> Int64[Tensor, "count n"]:
-    """Draw independent uniform labels for each of ``n`` identifiers."""
-    return torch.randint(alphabet, (count, n), generator=generator)
-
-
 def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
-    """Return the lexicographic number of each permutation, using its Lehmer code.
-
-    Example:
-        >>> bool((rank(all_permutations(4)) == torch.arange(24)).all())
-        True
-    """
+    """Return the lexicographic number of each permutation, using its Lehmer code."""
     n = permutations.shape[1]
     total = torch.zeros(len(permutations), dtype=torch.long)
     for position in range(n):
@@ -57,12 +47,8 @@ def rank(permutations: Int64[Tensor, "count n"]) -> Int64[Tensor, " count"]:
 class Instances:
     """Sources or targets of a batch of graphs: one entry per node, in any order.
 
-    Args:
-        graph: graph of each node.
-        identifier: identifier i of each node.
-        label: ``pi(i)``, the label of a source and the answer of a target.
-        count: number of sources of the graph with this identifier.
-        num_graphs: number of graphs.
+    ``label`` is ``pi(i)``, the label of a source and the answer of a target; ``count`` is the number of sources of the
+    graph with the node's identifier.
     """
 
     graph: Int64[Tensor, " nodes"]
@@ -71,18 +57,14 @@ class Instances:
     count: Int64[Tensor, " nodes"]
     num_graphs: int
 
-    def shuffled(self, generator: torch.Generator) -> Instances:
+    def shuffled(self, generator: Generator) -> Instances:
         """Return the same nodes in random order."""
         return self.take(torch.randperm(len(self.graph), generator=generator))
 
     def take(self, order: Int64[Tensor, " chosen"]) -> Instances:
         """Return the nodes at the given positions."""
-        return replace(
-            self,
-            graph=self.graph[order],
-            identifier=self.identifier[order],
-            label=self.label[order],
-            count=self.count[order],
+        return Instances(
+            self.graph[order], self.identifier[order], self.label[order], self.count[order], self.num_graphs
         )
 
     def copied(self) -> Instances:
@@ -106,29 +88,28 @@ def table_instances(labels: Int64[Tensor, "graphs n"], counts: Int64[Tensor, "gr
     )
 
 
-def both_sides(labels: Int64[Tensor, "graphs n"], generator: torch.Generator) -> tuple[Instances, Instances]:
+def both_sides(labels: Int64[Tensor, "graphs n"], generator: Generator) -> tuple[Instances, Instances]:
     """Return sources and targets of the labelled graphs, each side in a separate random order."""
     nodes = table_instances(labels)
     return nodes.shuffled(generator), nodes.shuffled(generator)
 
 
-def every_counted(n: int, max_count: int, scales: int, generator: torch.Generator) -> Instances:
+def every_counted(n: int, max_count: int, scales: int, generator: Generator) -> Instances:
     """Return every permutation with every base count in ``1..max_count`` of every identifier, at every scale."""
-    permutations = all_permutations(n)
-    bases = torch.tensor(list(itertools.product(range(1, max_count + 1), repeat=n)))
+    permutations, bases = all_permutations(n), all_tables(n, max_count) + 1
     labels = permutations.repeat_interleave(len(bases) * scales, dim=0)
     scaled = torch.cat([bases * scale for scale in range(1, scales + 1)])
     return table_instances(labels, scaled.repeat(len(permutations), 1)).shuffled(generator)
 
 
-def sampled_counted(n: int, max_count: int, count: int, generator: torch.Generator) -> Instances:
+def sampled_counted(n: int, max_count: int, count: int, generator: Generator) -> Instances:
     """Draw random permutations with independent base counts in ``1..max_count``."""
     counts = torch.randint(1, max_count + 1, (count, n), generator=generator)
     return table_instances(random_permutations(count, n, generator), counts).shuffled(generator)
 
 
 def benchmark_batch(
-    n: int, assignments: int, generator: torch.Generator, *, max_count: int = 1, scales: Sequence[int] = (1,)
+    n: int, assignments: int, generator: Generator, *, max_count: int = 1, scales: Sequence[int] = (1,)
 ) -> tuple[Instances, Instances]:
     """Draw sources and targets of a training batch: ``c_i = r a_i`` copies of source ``(i, pi(i))``.
 
@@ -137,13 +118,6 @@ def benchmark_batch(
     numpy generator both return the same nodes in the same order.
 
     Paper: sec:benchmarks A, app:protocol. Departs: omits the centres, which neither write nor answer.
-
-    Args:
-        n: identifiers and labels.
-        assignments: number of permutations to draw.
-        generator: seeds the numpy generator.
-        max_count: largest base count.
-        scales: scales of each assignment.
     """
     rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
 

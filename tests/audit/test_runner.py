@@ -1,4 +1,4 @@
-"""Cards: read, stored, asserted on."""
+"""Cards: made, stored, asserted on; modules given by name."""
 
 import json
 import subprocess
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch_geometric.nn import GPSConv, SGConv, SumAggregation, global_add_pool
 
 from audit.specimens import Crashes, IdentityAtFirst, SumReadout, WholeBatchMean, WithDropout
-from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, adapt, audit, measure
+from mooring.audit import MEASUREMENTS, BrokenInvariantError, Card, adapt, audit, measure, parse_arguments, resolve
 from mooring.audit.runner import randomise_zero_weights
 from mooring.nn import SlotVirtualNode, VirtualNode
 
@@ -34,8 +35,8 @@ def test_a_card_holds_every_measurement_in_order(good: Card) -> None:
 
 def test_the_same_seed_gives_the_same_card() -> None:
     # Both here: with another number of threads, which a test in between may set, sums round differently.
-    one, other = (audit(SumReadout(), channels=5, trials=3).to_record() for _ in range(2))
-    assert one == other
+    first, second = (audit(SumReadout(), channels=5, trials=3).to_record() for _ in range(2))
+    assert first == second
 
 
 def test_records_are_strict_json_and_come_back(leaky: Card) -> None:
@@ -139,3 +140,55 @@ def test_a_module_that_starts_as_the_identity_is_measured_behind_it(integrate: s
 def test_what_is_audited_is_checked(module: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         audit(module, **options)
+
+
+def test_classes_are_built_with_guessed_widths() -> None:
+    assert isinstance(resolve("torch_geometric.nn:SumAggregation"), SumAggregation)
+    conv = resolve("torch_geometric.nn:SGConv", 7)
+    assert isinstance(conv, SGConv)
+    assert (conv.in_channels, conv.out_channels) == (7, 7)
+
+
+def test_functions_are_taken_as_they_are() -> None:
+    assert resolve("torch_geometric.nn:global_add_pool") is global_add_pool
+    with pytest.raises(ValueError, match="is not a class, so it takes no arguments; got heads"):
+        resolve("torch_geometric.nn:global_add_pool", 7, {"heads": 2})
+
+
+def test_a_module_can_be_handed_to_a_module() -> None:
+    layer = resolve("torch_geometric.nn:GPSConv", 6, {"conv": "torch_geometric.nn:SGConv", "heads": 2})
+    assert isinstance(layer, GPSConv)
+    assert isinstance(layer.conv, SGConv)
+
+
+def test_builders_of_the_zoo_are_given_a_spec() -> None:
+    module = resolve("mooring.zoo.baselines:anchored", 12, {"slots": 5, "heads": 3})
+    assert repr(module) == "SlotVirtualNode(12, slots=5, heads=3, anchored=True, routing='free', hidden_channels=12)"
+    with pytest.raises(ValueError, match="takes a MemorySpec, which has no field 'slot'; did you mean 'slots'"):
+        resolve("mooring.zoo.baselines:anchored", 12, {"slot": 5})
+
+
+@pytest.mark.parametrize(
+    ("target", "kwargs", "message"),
+    [
+        ("torch_geometric.nn", {}, r"is not of the form package.module:Name"),
+        ("no.such.package:Name", {}, r"cannot import 'no.such.package'"),
+        ("torch_geometric.nn:SumAgregation", {}, r"has no 'SumAgregation'; did you mean 'SumAggregation'"),
+        (
+            "torch_geometric.nn:GraphMultisetTransformer",
+            {},
+            r"needs k. Pass --arg k=VALUE \(in Python: kwargs={'k': ...}\)",
+        ),
+        ("torch_geometric.nn:GPSConv", {"conv": None, "head": 4}, r"has no argument 'head'; did you mean 'heads'"),
+        ("torch_geometric.nn:GPSConv", {"conv": None, "heads": 3}, r"could not be built: embed_dim must be divisible"),
+    ],
+)
+def test_mistakes_are_explained(target: str, kwargs: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        resolve(target, 16, kwargs)
+
+
+def test_pairs_without_a_name_or_a_value_are_refused() -> None:
+    for pair in ("heads", "=4", "2x=4"):
+        with pytest.raises(ValueError, match="is not of the form name=value"):
+            parse_arguments([pair])
