@@ -27,8 +27,12 @@ CHANGES: tuple[dict[str, Any], ...] = (
     *({"addressed": False, "slots": number} for number in (12, 24)),
     *({"addressed": False, "temperature": number} for number in (1.0,)),
     # Each node's own state as its address, at the default temperature of the constructor.
-    *(SELF | {"num_identifiers": number, "slots": number} for number in (6, 24, 48)),
-    SELF,
+    # The same with a norm over the batch, which removes what message passing gives to all nodes alike.
+    *(
+        SELF | norm | size
+        for norm in ({}, {"address_norm": "batch"})
+        for size in ({}, *({"num_identifiers": number, "slots": number} for number in (6, 24, 48)))
+    ),
 )
 
 

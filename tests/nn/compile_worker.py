@@ -104,6 +104,11 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
         left_out,
         "eager",
     ),
+    "norm of addresses": (
+        lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, address_norm="batch"),
+        left_out,
+        "eager",
+    ),
     "norm over graphs": (lambda: SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, update_norm="batch"), plain, "eager"),
     "graph features": (lambda: SlotVirtualNode(CHANNELS, 3, 2, graph_channels=3), of_graphs, "eager"),
     "carried": (Carried, plain, "eager"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mooring.nn import Addresses, SlotMemory, SlotVirtualNode
-from mooring.nn.addresses import SelfAddresses
+from mooring.nn.addresses import AddressNorm, SelfAddresses
 from support import Ragged, assert_close
 
 from modules import ADDRESS, CHANNELS, HEADS, SLOTS, slots  # isort: skip
@@ -57,6 +57,43 @@ def test_a_self_addressed_node_reads_where_it_writes() -> None:
         assert torch.allclose(wrote / wrote.sum(dim=1, keepdim=True), memory.read_weights) is same
 
 
+def test_what_all_states_share_does_not_route_with_a_norm_over_the_batch() -> None:
+    """Message passing adds much the same to all nodes of a graph; they then read the same few slots."""
+
+    def slots_in_use(norm: AddressNorm) -> float:
+        torch.manual_seed(0)
+        addresses = SelfAddresses(61, slots=23, heads=1, dim=61, norm=norm)
+        slot, node = addresses.routes(torch.randn(53, 61) + 3.0 * torch.randn(61))[:2]
+        usage = torch.einsum("na,mha->nmh", node.squeeze(1), slot).detach().softmax(dim=1).mean(dim=0)
+        return float(torch.special.entr(usage).sum().exp())
+
+    assert slots_in_use("batch") > 2.0 * slots_in_use("layer")
+
+
+def test_statistics_of_addresses_are_those_of_the_nodes_that_take_part() -> None:
+    torch.manual_seed(0)
+    module = slots(address_norm="batch").double()
+    nodes, index = BATCH.num_nodes, BATCH.index()
+    x, sources, targets = BATCH.randn(nodes, CHANNELS), BATCH.mask(salt=4), BATCH.mask(salt=5)
+    absent = ~sources & ~targets
+    assert bool(absent.any())
+    changed = torch.where(absent[:, None], 1e3, x)
+    one, other = (module(each, index, sources=sources, targets=targets) for each in (x, changed))
+    assert_close(one[~absent], other[~absent])
+    norm = module.write.addresses.norm  # type: ignore[union-attr]
+    expected = x[~absent].mean(dim=0) * (1 - 0.9**2)  # the running mean after two passes
+    assert_close(norm.mean, expected)
+
+
+def test_in_evaluation_no_address_depends_on_the_batch() -> None:
+    torch.manual_seed(0)
+    module = slots(address_norm="batch").double()
+    x, index = BATCH.randn(BATCH.num_nodes, CHANNELS), BATCH.index()
+    assert not torch.allclose(module(x, index)[index == 0], module(x[index == 0]))
+    module.eval()
+    assert_close(module(x, index)[index == 0], module(x[index == 0]))
+
+
 def test_heads_of_self_addressed_slots_have_temperatures_from_sharp_to_soft() -> None:
     torch.manual_seed(0)
     addresses = SelfAddresses(97, slots=101, heads=4, dim=31, temperature=0.5)
@@ -85,6 +122,8 @@ def test_temperatures_are_set_again_after_a_build_without_memory() -> None:
         ({"routing": "given"}, r"routing='given' needs the width of the addresses\. Pass address_channels"),
         ({"routing": "self", "address_channels": 3}, r"address_channels=3 has no effect with routing='self'"),
         ({"routing": "free", "address_channels": 3}, r"address_channels=3 has no effect with routing='free'"),
+        ({"routing": "free", "address_norm": "batch"}, r"address_norm='batch' has no effect with routing='free'"),
+        ({"address_channels": 3, "address_norm": "batch"}, r"address_norm='batch' has no effect with routing='given'"),
     ],
 )
 def test_a_routing_that_cannot_be_is_refused(options: dict[str, object], message: str, as_users_run_it: None) -> None:

@@ -58,6 +58,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "init_std": DEVIATION,
             "mass": ["softmax"],
             "update_norm": ["bacth"],
+            "address_norm": ["bacth"],
             "integrate": ["flim", None, nn.Linear(CHANNELS, CHANNELS)],
             "merge": ["all", 3],
         },

@@ -13,7 +13,7 @@ GROUPS = [
     ("SlotVirtualNode", "SlotVirtualNode, masked"),
     ("VirtualNode", "VirtualNode, max", "SlotAggregation", "SlotConv"),
     ("film, left out", "residual, left out", "projected residual, left out"),
-    ("carried", "HeteroSlotVirtualNode", "norm over graphs", "graph features"),
+    ("carried", "HeteroSlotVirtualNode", "norm over graphs", "norm of addresses", "graph features"),
     ("global film, left out", "VirtualNode, left out", "SlotConv, left out"),
 ]
 

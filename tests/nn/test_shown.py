@@ -43,7 +43,7 @@ OPTIONS: dict[type[nn.Module], tuple[dict[str, Any], dict[str, Any]]] = {
     SlotVirtualNode: (
         SIZES,
         {"heads": 5, "anchored": False, "temperature": 0.5, "address_channels": ADDRESS, "split": False}
-        | {"routing": "free"}
+        | {"routing": "free", "address_norm": "batch"}
         | {"integrate": "residual", "hidden_channels": 13, "update_channels": 17, "update_norm": "batch"}
         | {"dropout": 0.125, "competition": True, "merge": ops.all_merge, "init_std": 0.5, "graph_channels": 3}
         | UPDATE,

@@ -42,6 +42,7 @@ def seen(module: SlotVirtualNode) -> dict[str, Any]:
         "temperature": module.write.temperature,
         "address_channels": module.address_channels,
         "routing": module.routing,
+        "address_norm": module.address_norm,
         "init_std": module.integrate.init_std,
         "mass": module.update.mass,
         "split": module.update.split,
@@ -64,6 +65,7 @@ CHANGED = {
     "temperature": 0.5,
     "address_channels": 11,
     "routing": "self",
+    "address_norm": "batch",
     "init_std": 0.25,
     "mass": "log_odds",
     "split": False,
@@ -81,7 +83,8 @@ CHANGED = {
 
 @pytest.mark.parametrize("name", [item.name for item in fields(MemorySpec)])
 def test_every_option_reaches_the_module(name: str) -> None:
-    before, after = (seen(SlotVirtualNode.from_spec(spec)) for spec in (SPEC, replace(SPEC, **{name: CHANGED[name]})))
+    spec = replace(SPEC, routing="self") if name == "address_norm" else SPEC  # it has no effect on other routings
+    before, after = (seen(SlotVirtualNode.from_spec(item)) for item in (spec, replace(spec, **{name: CHANGED[name]})))
     assert before[name] != after[name]
     if name == "integrate":
         assert after[name] is GlobalFiLM
@@ -112,7 +115,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("split", "competition"), ("no", 1, None)),
     **dict.fromkeys(("dropout", "content_dropout"), (1.0, -0.5, "0")),
     **dict.fromkeys(("init_std", "anchor_init"), (float("inf"), "1", None)),
-    **dict.fromkeys(("mass", "mass_map", "update_norm", "integrate", "routing"), ("lenear", None)),
+    **dict.fromkeys(("mass", "mass_map", "update_norm", "integrate", "routing", "address_norm"), ("lenear", None)),
     "temperature": (0.0, -1.0, "1", float("nan")),
 }
 REFUSED = [(name, value) for name, values in WRONG.items() for value in values]

@@ -8,8 +8,10 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch_geometric.nn.inits import reset
 
 from mooring.nn.checks import check_choice, check_positive, shown
+from mooring.nn.masked_batch_norm import MaskedBatchNorm
 from mooring.nn.memory import gathered
 from mooring.nn.part import hide
 from mooring.ops import Plan, backend
@@ -17,7 +19,8 @@ from mooring.ops.checks import check_count, described
 from mooring.ops.state import full_precision, statistics_dtype
 
 Routing = Literal["given", "self", "free"]
-ROUTINGS = get_args(Routing)
+AddressNorm = Literal["layer", "batch"]
+ROUTINGS, ADDRESS_NORMS = get_args(Routing), get_args(AddressNorm)
 DEFAULT_ROUTING: Routing = "self"
 # At the start the scores of self-addressed nodes have a deviation of one over the temperature.
 TEMPERATURES: dict[str, float] = {"given": 1.0, "self": 0.25, "free": 1.0}
@@ -115,8 +118,13 @@ class Addresses(nn.Module):
         x: Float[Tensor, "nodes channels"],
         address: Float[Tensor, "nodes address_channels"] | None,
         slot: Float[Tensor, "slots heads dim"] | None = None,
+        part: Bool[Tensor, " nodes"] | None = None,
     ) -> Routes:
-        """Return both sides of the scores. The nodes' features ``x`` are their addresses in a subclass."""
+        """Return both sides of the scores. A subclass takes the nodes' features ``x`` as addresses.
+
+        Args:
+            part: the nodes that write or read; None means all.
+        """
         assert address is not None, "checked by the caller"
         return Routes(self.table(slot), address.unsqueeze(1))
 
@@ -139,6 +147,10 @@ class SelfAddresses(Addresses):
         channels: width of the node states.
         slots, heads, dim: as in :class:`Addresses`.
         temperature: :math:`\tau` of the sharpest head.
+        norm: ``"layer"`` standardises every state by itself. ``"batch"`` standardises every channel over the nodes of a
+            batch that write or read. What all states have in common then takes no part in the routing; message passing
+            gives the nodes of a graph much in common, which would send all of them to the same few slots. As in every
+            batch norm, training then depends on the batch, and evaluation does not.
 
     >>> SelfAddresses(8, slots=3, heads=2, dim=4).routes(torch.randn(5, 8), None).node.shape
     torch.Size([5, 1, 8])
@@ -147,15 +159,24 @@ class SelfAddresses(Addresses):
     sharpness: Tensor
 
     def __init__(
-        self, channels: int, slots: int, heads: int, dim: int, temperature: float = TEMPERATURES["self"]
+        self,
+        channels: int,
+        slots: int,
+        heads: int,
+        dim: int,
+        temperature: float = TEMPERATURES["self"],
+        norm: AddressNorm = "layer",
     ) -> None:
+        check_choice(type(self).__name__, "norm", norm, ADDRESS_NORMS)
         super().__init__(channels, slots, heads, dim, temperature)
+        self.norm = MaskedBatchNorm(channels, affine=False) if norm == "batch" else None
         self.register_buffer("sharpness", self._sharpness(), persistent=False)
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if hasattr(self, "sharpness"):  # after to_empty it holds anything
             self.sharpness.copy_(self._sharpness())
+            reset(self.norm)
 
     def _sharpness(self) -> Float[Tensor, "heads 1"]:
         heads = self.slot.size(1)
@@ -169,8 +190,10 @@ class SelfAddresses(Addresses):
         x: Float[Tensor, "nodes channels"],
         address: Float[Tensor, "nodes channels"] | None = None,
         slot: Float[Tensor, "slots heads dim"] | None = None,
+        part: Bool[Tensor, " nodes"] | None = None,
     ) -> Routes:
-        return Routes(self.table(slot), nn.functional.layer_norm(x, x.shape[-1:]).to(x.dtype).unsqueeze(1))
+        standard = nn.functional.layer_norm(x, x.shape[-1:]) if self.norm is None else self.norm(x, part)
+        return Routes(self.table(slot), standard.to(x.dtype).unsqueeze(1))
 
 
 def choose_routing(who: str, routing: Any, address_channels: int | None) -> Routing:
@@ -194,9 +217,26 @@ def choose_routing(who: str, routing: Any, address_channels: int | None) -> Rout
     return chosen
 
 
-def route(addresses: Addresses, x: Tensor, address: Tensor | Routes | None, slot: Tensor | None = None) -> Routes:
+def route(
+    addresses: Addresses,
+    x: Tensor,
+    address: Tensor | Routes | None,
+    slot: Tensor | None = None,
+    part: Tensor | None = None,
+) -> Routes:
     """Return the routes of nodes, unless ``address`` holds them already."""
-    return address if isinstance(address, Routes) else cast(Routes, gathered(addresses, "routes", x, address, slot))
+    if isinstance(address, Routes):
+        return address
+    return cast(Routes, gathered(addresses, "routes", x, address, slot, part))
+
+
+def check_address_norm(who: str, norm: Any, routing: Routing) -> None:
+    check_choice(who, "address_norm", norm, ADDRESS_NORMS)
+    if norm != "layer" and routing != "self":
+        raise ValueError(
+            f"{who}: address_norm={norm!r} has no effect with routing={routing!r}, since only self-addressed nodes are "
+            "normalised. Leave it out, or pass routing='self'."
+        )
 
 
 def hide_address(address: Tensor | Routes | None, seen: Tensor | None) -> Tensor | Routes | None:

@@ -7,15 +7,16 @@ import math
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from mooring import ops
 from mooring.named import suggest
 from mooring.nn.checks import check_build, check_choice, check_finite, check_share, check_width_or_none, shown
+from mooring.nn.masked_batch_norm import MaskedBatchNorm
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
-from mooring.ops.state import check_state, softplus, statistics_dtype
+from mooring.ops.state import check_state, softplus
 
 MassFeature = Literal["softplus", "log_odds"]
 MassMap = Literal["mlp", "linear"]
@@ -27,62 +28,6 @@ OF_EVERY_PART = frozenset({"channels", "slots", "heads", "anchored", "hidden_cha
 
 # The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
 LOG_ODDS_FLOOR = -20.0
-
-
-class AcrossGraphs(nn.Module):
-    """Slots -> slots: every channel of every slot standardised over the graphs of a batch, as batch norm does.
-
-    In training the statistics are those of the graphs that something was written to. In evaluation, and wherever there
-    are fewer than two such graphs, they are running ones. ``torch.optim.swa_utils.update_bn`` and the conversion to
-    ``SyncBatchNorm`` look for torch's own classes and pass over it.
-
-    Shapes: u ``[graphs, slots, channels]``, written ``[graphs]`` -> ``[graphs, slots, channels]``.
-    """
-
-    mean: Tensor
-    variance: Tensor
-
-    def __init__(self, slots: int, channels: int, *, momentum: float = 0.1, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.momentum, self.eps = momentum, eps
-        self.weight = nn.Parameter(torch.empty(slots, channels))
-        self.bias = nn.Parameter(torch.empty(slots, channels))
-        self.register_buffer("mean", torch.zeros(slots, channels))
-        self.register_buffer("variance", torch.ones(slots, channels))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.ones_(self.weight)
-        nn.init.zeros_(self.bias)
-        self.mean.zero_()
-        self.variance.fill_(1.0)
-
-    def forward(
-        self, u: Float[Tensor, "graphs slots channels"], written: Bool[Tensor, " graphs"]
-    ) -> Float[Tensor, "graphs slots channels"]:
-        # In half precision eps is nothing, and the square of a small deviation is too.
-        wide = u.to(statistics_dtype(torch.promote_types(u.dtype, self.mean.dtype)))
-        mean, variance = self.mean.to(wide.dtype), self.variance.to(wide.dtype)
-        if self.training:
-            mean, variance = self._of_batch(wide, written)
-        standard = (wide - mean) * (variance + self.eps).rsqrt()
-        return (standard * self.weight + self.bias).to(u.dtype)
-
-    def _of_batch(self, u: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
-        share = written.to(u.dtype).view(-1, 1, 1)
-        count = share.sum()
-        mean = (u * share).sum(dim=0) / count.clamp(min=1)
-        variance = ((u - mean).square() * share).sum(dim=0) / count.clamp(min=1)
-        enough = count > 1
-        with torch.no_grad():
-            # What a sample says of the variance of all; the running values stay as they are where there is none.
-            step = self.momentum * enough.to(u.dtype)
-            for kept, found in ((self.mean, mean), (self.variance, variance * count / (count - 1).clamp(min=1))):
-                kept.copy_(kept.to(u.dtype).lerp(found, step))
-        return torch.where(enough, mean, self.mean), torch.where(enough, variance, self.variance)
-
-    def extra_repr(self) -> str:
-        return f"{self.weight.size(0)}, {self.weight.size(1)}"
 
 
 class SlotUpdate(nn.Module):
@@ -168,11 +113,11 @@ class SlotUpdate(nn.Module):
         self.reset_parameters()
 
     def _norm(self, slots: int, channels: int) -> nn.Module:
-        return nn.LayerNorm(channels) if self.norm == "layer" else AcrossGraphs(slots, channels)
+        return nn.LayerNorm(channels) if self.norm == "layer" else MaskedBatchNorm(slots, channels)
 
     def reset_parameters(self) -> None:
         for module in self.modules():
-            if isinstance(module, nn.Linear | nn.LayerNorm | AcrossGraphs):
+            if isinstance(module, nn.Linear | nn.LayerNorm | MaskedBatchNorm):
                 module.reset_parameters()
         if self.anchored:
             nn.init.constant_(self.anchor_logit, self.anchor_init)

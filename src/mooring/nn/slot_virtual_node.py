@@ -13,9 +13,11 @@ from torch_geometric.nn.inits import reset
 from mooring.nn.addresses import (
     TEMPERATURES,
     Addresses,
+    AddressNorm,
     Routes,
     Routing,
     SelfAddresses,
+    check_address_norm,
     choose_routing,
     hide_address,
 )
@@ -78,6 +80,9 @@ class SlotVirtualNode(nn.Module):
             the reads. If None, ``"given"`` with ``address_channels`` and ``"self"`` without.
         temperature: of both softmaxes; lower is sharper. If None, 1, or 0.25 with self-addressing, where it is the
             temperature of the sharpest head.
+        address_norm: how self-addressed nodes are standardised: ``"layer"``, each by itself, the default; ``"batch"``,
+            every channel over a batch, finds many more addresses behind message passing, see
+            :class:`~mooring.nn.addresses.SelfAddresses`.
         graph_channels: width of the ``graph_features`` that forward then takes, see
             :class:`~mooring.nn.memory.GraphFeatures`; by default it takes none.
 
@@ -124,6 +129,7 @@ class SlotVirtualNode(nn.Module):
         temperature: float | None = None,
         address_channels: int | None = None,
         routing: Routing | None = None,
+        address_norm: AddressNorm = "layer",
         mass: MassFeature = "softplus",
         split: bool = True,
         integrate: IntegrationName | nn.Module = "film",
@@ -145,6 +151,7 @@ class SlotVirtualNode(nn.Module):
         for name, width in (("address_channels", address_channels), ("update_channels", update_channels)):
             check_width_or_none(who, name, width, channels)
         routing = choose_routing(who, routing, address_channels)
+        check_address_norm(who, address_norm, routing)
         temperature = TEMPERATURES[routing] if temperature is None else temperature
         check_positive(who, "temperature", temperature)
         anchor: dict[str, Any] = {"mass": mass, "split": split, "anchor_init": anchor_init, "mass_map": mass_map}
@@ -164,6 +171,7 @@ class SlotVirtualNode(nn.Module):
         self.temperature = temperature
         self.address_channels = address_channels
         self.routing: Routing = routing
+        self.address_norm = address_norm
         self.mass = mass
         self.split = split
         self.integrate: Any = build_integration(who, integrate, channels, slots, hidden_channels, init_std)
@@ -182,7 +190,7 @@ class SlotVirtualNode(nn.Module):
         self.graph_channels = graph_channels
         addresses: Addresses | None = None
         if routing == "self":
-            addresses = SelfAddresses(channels, slots, heads, channels // heads, temperature)
+            addresses = SelfAddresses(channels, slots, heads, channels // heads, temperature, address_norm)
         elif address_channels is not None:
             addresses = Addresses(address_channels, slots, heads, channels // heads, temperature)
         self.write = SlotWrite(
@@ -303,7 +311,9 @@ class SlotVirtualNode(nn.Module):
         sound = sound_nodes(x, address, writes)
         reads = readers(sound, targets)
         dropped = drop_writes(x, *shape, self.dropout) if self.training and self.dropout else None
-        routes = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound))
+        # Every node writes if ``writes`` is None, and every node reads if ``reads`` is None.
+        part = writes | reads if self.address_norm == "batch" and writes is not None and reads is not None else None
+        routes = gathered(self.write, "routes", hide(x, sound), hide_address(address, sound), part=part)
         routes = None if routes is None else routes.scored(compact)
 
         weights = {"sources": writes, "log_weight": log_weight, "dropped": dropped}

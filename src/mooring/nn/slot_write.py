@@ -202,9 +202,16 @@ class SlotWrite(nn.Module):
             return ops.map_heads(query, weight, transposed=True), x.unsqueeze(1)
         return query, self.lin_key(x).unflatten(-1, (heads, dim))
 
-    def routes(self, x: Tensor, address: Tensor | None = None, slot: Tensor | None = None) -> Routes | None:
-        """Return both sides of the scores by address, for the read to share; None if content does the routing."""
-        return None if self.addresses is None else route(self.addresses, x, address, slot)
+    def routes(
+        self, x: Tensor, address: Tensor | None = None, slot: Tensor | None = None, part: Tensor | None = None
+    ) -> Routes | None:
+        """Return both sides of the scores by address, for the read to share; None if content does the routing.
+
+        Args:
+            slot: slot addresses in place of those of the module.
+            part: the nodes that write or read; None means all.
+        """
+        return None if self.addresses is None else route(self.addresses, x, address, slot, part)
 
     def slot_address(self) -> Float[Tensor, "slots heads dim"] | None:
         """Return the slot addresses, for another write to share; None if content does the routing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from mooring.nn.addresses import ADDRESS_NORMS, AddressNorm
 from mooring.nn.checks import check_choice, check_finite, check_positive, check_share, check_width_or_none
 from mooring.nn.integrate import IntegrationName, default_options
 from mooring.nn.slot_update import (
@@ -29,6 +30,7 @@ class MemoryOptions:
 
     Args:
         routing: as there; where a task gives addresses they are used, whatever this is.
+        address_norm: as there; without self-addressing it has no effect.
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, update_norm,
             content_dropout, dropout, competition: as there.
         init_std: as there, with the paper's deviation for FiLM as the default of every integration.
@@ -43,6 +45,7 @@ class MemoryOptions:
     heads: int = 4
     temperature: float = 1.0
     routing: Literal["self", "free"] = "free"
+    address_norm: AddressNorm = "layer"
     init_std: float = 1e-3
     mass: MassFeature = "softplus"
     split: bool = True
@@ -94,6 +97,7 @@ class MemorySpec(MemoryOptions):
             check_share(who, name, getattr(self, name))
         check_positive(who, "temperature", self.temperature)
         check_choice(who, "routing", self.routing, ("self", "free"))
+        check_choice(who, "address_norm", self.address_norm, ADDRESS_NORMS)
         words = {"mass": MASS_FEATURES, "mass_map": MASS_MAPS, "update_norm": UPDATE_NORMS}
         for name, options in {**words, "integrate": get_args(IntegrationName)}.items():
             check_choice(who, name, getattr(self, name), options)
@@ -106,6 +110,8 @@ class MemorySpec(MemoryOptions):
         given = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
         if given["address_channels"] is not None:
             given["routing"] = "given"
+        if given["routing"] != "self" and "address_norm" not in changes:
+            del given["address_norm"]
         idle = set(idle_options(anchored=given.get("anchored", True), split=given["split"]))
         hidden, std = default_options(given["integrate"], given["channels"])
         idle |= {name for name, default in (("hidden_channels", hidden), ("init_std", std)) if default is None}

@@ -23,6 +23,7 @@ SHOWN = 16
 DEFAULT_HARDWARE: Mapping[str, Any] = {"devices": 1, "accelerator": "cpu"}
 # Defaults of options that older records lack.
 DEFAULTS_FOR_OLD_RECORDS: Mapping[str, Any] = {
+    "address_norm": "layer",
     "addressed": True,
     "anchor_init": 0.0,
     "carry": False,

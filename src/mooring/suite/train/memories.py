@@ -110,6 +110,8 @@ def effective_options(net: nn.Module) -> dict[str, Any]:
         options["init_std"] = getattr(integrate, "init_std", getattr(integrate, "init_scale", None))
         options |= {"dropout": memory.dropout, "address_channels": memory.address_channels}
         options["routing"] = getattr(memory, "routing", "free")
+        if options["routing"] == "self":
+            options["address_norm"] = getattr(memory, "address_norm", "layer")
     ignored = getattr(memory, "ignores", ())
     return {name: value for name, value in options.items() if name not in ignored}
 

@@ -155,7 +155,7 @@ def wide_points(records: Records) -> list[WidePoint]:
 )
 def learnability(records: Records, preset: str) -> Body | None:
     """Updates until the labels and until all is learned, one size changed at a time; how both grow with each size."""
-    apart = (*SIZES, "addressed", "routing")
+    apart = (*SIZES, "addressed", "routing", "address_norm")
     groups = group(records.runs(LEADERBOARD, LEARNED), apart=apart) if preset == LEARNED else []
     if not groups:
         return None
@@ -197,7 +197,9 @@ def learnability(records: Records, preset: str) -> Body | None:
 def _routed_by(item: Group) -> str:
     if item.first.find("config", "addressed") is not False:
         return "address"
-    return "own state" if item.first.find("config", "routing") == "self" else "content"
+    if item.first.find("config", "routing") != "self":
+        return "content"
+    return "own state" if item.first.find("config", "address_norm") != "batch" else "own state, batch norm"
 
 
 def updates_to(run: Record, metric: str) -> int | None:
