@@ -12,8 +12,7 @@ from torch_geometric.nn.attention.performer import generalized_kernel, linear_at
 
 from mooring.nn import MemorySpec, SlotUpdate, SlotWrite
 from mooring.ops.state import full_precision, statistics_dtype
-from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.latents import Padding
+from mooring.zoo.base import GlobalModule, Locate, Padding, Rows, mlp
 from mooring.zoo.registry import register
 
 DEGREE = 4
@@ -95,6 +94,7 @@ class DenseAttention(GlobalModule):
         return out
 
 
+@register("performer", title="linear attention", paper="Choromanski et al. 2021")
 class LinearAttention(DenseAttention):
     """Layer of :class:`DenseAttention` with PyG's Performer instead of softmax attention: linear in the nodes.
 
@@ -107,15 +107,12 @@ class LinearAttention(DenseAttention):
 
     attention = "performer"
 
-    def __init__(self, spec: MemorySpec) -> None:
+    def options(self, spec: MemorySpec) -> dict[str, Any]:
         if spec.channels == spec.heads:
             raise ValueError(
                 f"{type(self).__name__}: channels={spec.channels} and heads={spec.heads} give heads of width 1, which "
                 "have no random features. Pass fewer heads."
             )
-        super().__init__(spec)
-
-    def options(self, spec: MemorySpec) -> dict[str, Any]:
         return {"head_channels": spec.channels // spec.heads}
 
     def attend(self, x: Tensor, sources: Sources) -> Tensor:
@@ -135,11 +132,6 @@ class LinearAttention(DenseAttention):
             attended = linear_attention(q, k, v.to(wide)).to(v.dtype)
         out: Tensor = attn.attn_out(attended.transpose(1, 2).flatten(-2))
         return out
-
-
-@register("performer", title="linear attention", paper="Choromanski et al. 2021")
-def performer(spec: MemorySpec) -> nn.Module:
-    return LinearAttention(spec)
 
 
 class Written(NamedTuple):
@@ -176,7 +168,7 @@ class Expander(GlobalModule):
         self.update = SlotUpdate(channels, spec.slots, spec.heads, anchored=False)
         self.conv = TransformerConv((channels, channels), channels // spec.heads, spec.heads)
         self.norm = nn.LayerNorm(channels)
-        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+        self.mlp = mlp(channels, hidden, channels)
 
     def gather(self, writers: Rows) -> Written:
         x = self.locate(writers)
