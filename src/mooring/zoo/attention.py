@@ -144,10 +144,10 @@ class Written(NamedTuple):
 
 @register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
 class Expander(GlobalModule):
-    """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
+    """Global nodes attend to the sources; each target attends to the global nodes and to a few random sources.
 
     Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
-    Departs: expander edges run from sources to targets, and a union of ``degree`` directed permutations replaces the
+    Departs: expander edges run from sources to targets, and a union of ``DEGREE`` directed permutations replaces the
     random regular graph. The edges of the graph are left to the local layers. Edges have no features, while the paper's
     features mark the kind of edge. Global nodes are new in each layer and are written before they are read, which takes
     two layers in the paper. No norm follows the MLP.
@@ -159,10 +159,9 @@ class Expander(GlobalModule):
     target of copies.
     """
 
-    def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
+    def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec, address=True)
         channels, hidden = spec.channels, spec.hidden_channels or 2 * spec.channels
-        self.degree = degree
         self.locate = Locate(spec)
         self.write = SlotWrite(channels, spec.slots, spec.heads, temperature=spec.temperature)
         self.update = SlotUpdate(channels, spec.slots, spec.heads, anchored=False)
@@ -184,7 +183,7 @@ class Expander(GlobalModule):
         reader = torch.arange(x.size(0), device=x.device)
         slot_rows = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
         down = torch.stack([slot_rows.flatten(), reader.repeat_interleave(slots)])
-        edges = torch.cat([down, expander(writers, readers, self.degree)], dim=1)
+        edges = torch.cat([down, expander(writers, readers, DEGREE)], dim=1)
         message = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
         h = self.norm(x + message)
         out: Tensor = h + self.mlp(h)

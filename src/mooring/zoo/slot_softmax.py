@@ -103,17 +103,13 @@ class SlotAttention(GlobalModule):
     deterministic; several heads; nodes read the slots using :class:`~mooring.nn.SlotRead` and
     :class:`~mooring.nn.SlotFiLM`. Addresses, if given, fix the assignment, and the rounds refine the content only.
 
-    Args:
-        spec: see :class:`~mooring.nn.MemorySpec`.
-        rounds: number of refinement rounds.
-
     An empty graph's slots are updated with a mean of zero.
     """
 
-    def __init__(self, spec: MemorySpec, rounds: int = ROUNDS) -> None:
+    def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec, address=True)
         channels, hidden = spec.channels, spec.hidden
-        self.heads, self.rounds = spec.heads, rounds
+        self.heads, self.rounds = spec.heads, ROUNDS
         self.scale = 1.0 / (spec.temperature * math.sqrt(channels // spec.heads))
         self.slot = nn.Parameter(torch.empty(spec.slots, channels))
         self.addresses: Addresses | None = None
