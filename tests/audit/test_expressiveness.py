@@ -1,20 +1,23 @@
-"""Blindness to copies, counting, the number of messages, and separability."""
+"""Blindness to copies, counting, the number of messages, separability, and how far influence reaches."""
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, MeanAggregation
 
 from audit.specimens import AllPairs, Broadcast, GatedBroadcast, NaiveMean, NodewiseOnly, Parity, Slots, SumReadout
+from mooring import SlotVirtualNode
 from mooring.audit import Finding, adapt, measure
 from mooring.audit.expressiveness import NODES, count_probe, round_spectrum
+from mooring.nn import VirtualNode
 
 
-def find(measurement: str, module: torch.nn.Module, channels: int, trials: int) -> Finding:
+def find(measurement: str, module: nn.Module, channels: int, trials: int) -> Finding:
     return measure(measurement, adapt(module, channels=channels), 0, trials)
 
 
 @pytest.mark.parametrize("module", [NaiveMean(), Broadcast(7), Slots(7, 3)])
-def test_blind(module: torch.nn.Module) -> None:
+def test_blind(module: nn.Module) -> None:
     finding = find("replication", module, 7, 6)
     assert finding.verdict.startswith("blind")
     assert finding.value is not None
@@ -22,7 +25,7 @@ def test_blind(module: torch.nn.Module) -> None:
 
 
 @pytest.mark.parametrize("module", [SumReadout(), Broadcast(7, "sum")])
-def test_counts(module: torch.nn.Module) -> None:
+def test_counts(module: nn.Module) -> None:
     finding = find("replication", module, 7, 6)
     assert finding.details["counts"]
     assert finding.details["r2"] > 0.999
@@ -71,7 +74,7 @@ def test_rounding_noise_is_not_a_feature() -> None:
     ("module", "messages"),
     [(NodewiseOnly(), 0), (Broadcast(5), 1), (GatedBroadcast(5), 1), (SumReadout(), 1), (AllPairs(), NODES)],
 )
-def test_messages(module: torch.nn.Module, messages: int) -> None:
+def test_messages(module: nn.Module, messages: int) -> None:
     assert find("addressability", module, 5, 2).value == messages
 
 
@@ -111,7 +114,7 @@ def test_additive_broadcast_is_separable() -> None:
 
 
 @pytest.mark.parametrize("module", [GatedBroadcast(7), Slots(7, 3)])
-def test_gates_and_slots_are_not(module: torch.nn.Module) -> None:
+def test_gates_and_slots_are_not(module: nn.Module) -> None:
     finding = find("separability", module, 7, 5)
     assert not finding.details["separable"]
     assert finding.value is not None
@@ -121,7 +124,7 @@ def test_gates_and_slots_are_not(module: torch.nn.Module) -> None:
 @pytest.mark.parametrize(
     ("module", "verdict"), [(NodewiseOnly(), "nothing travels between nodes"), (SumReadout(), "a readout")]
 )
-def test_nothing_to_separate(module: torch.nn.Module, verdict: str) -> None:
+def test_nothing_to_separate(module: nn.Module, verdict: str) -> None:
     finding = find("separability", module, 7, 3)
     assert finding.value is None
     assert finding.verdict.startswith(verdict)
@@ -132,3 +135,62 @@ def test_a_spectrum_says_nothing_beyond_its_digits() -> None:
     shaken = exact * (1 + 1e-14)
     assert round_spectrum(exact) == round_spectrum(shaken) == [31.4159265, 2.0, 0.0]
     assert round_spectrum(torch.zeros(2)) == [0.0, 0.0]
+
+
+class Chain(nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GCNConv(5, 5) for _ in range(layers))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, edge_index)
+        return x
+
+
+def influence(module: nn.Module) -> Finding:
+    return find("influence", module, 5, 1)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_local_layers_reach_as_many_hops(layers: int) -> None:
+    torch.manual_seed(0)
+    finding = influence(Chain(layers))
+    assert finding.details["farthest"] == layers
+    assert finding.verdict.endswith(f"{layers} of 12 at most")
+    # Of a path's inner node and its two neighbours: at most two thirds of a hop for one layer.
+    assert finding.value is not None
+    assert 0.2 * layers < finding.value < layers
+
+
+def test_one_pass_through_a_memory_reaches_the_other_end() -> None:
+    torch.manual_seed(0)
+    for memory in (SlotVirtualNode(5, slots=3, heads=1, init_std=1.0), VirtualNode(5, scale=5.0)):
+        finding = influence(memory)
+        assert finding.details["farthest"] == 12
+        share = finding.details["share_by_hop"]
+        assert sum(share[2:]) > share[1]  # a local layer has nothing beyond its neighbours
+
+
+def test_a_mean_reaches_every_node_alike() -> None:
+    """The influence of a hop is that of its nodes, so R is the mean distance of two nodes of the path: 56 / 13 hops."""
+
+    class Mean(nn.Module):
+        def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+            return x.mean(dim=0, keepdim=True).expand_as(x)
+
+    finding = influence(Mean())
+    assert finding.value == pytest.approx((13**2 - 1) / (3 * 13), abs=1e-6)
+
+
+def test_nothing_travels_and_nothing_returns() -> None:
+    assert influence(NodewiseOnly()).verdict == "nothing travels between nodes"
+    assert influence(MeanAggregation()).value is None
+
+
+def test_the_measurement_draws_nothing_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    module = VirtualNode(5)
+    state = torch.random.get_rng_state()
+    influence(module)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert capsys.readouterr() == ("", "")

@@ -162,10 +162,11 @@ def test_a_module_can_be_handed_to_a_module() -> None:
 
 
 def test_builders_of_the_zoo_are_given_a_spec() -> None:
-    module = resolve("mooring.zoo.baselines:anchored", 12, {"slots": 5, "heads": 3})
-    assert repr(module) == "SlotVirtualNode(12, slots=5, heads=3, anchored=True, routing='free', hidden_channels=12)"
+    module = resolve("mooring.zoo.baselines:moored", 12, {"slots": 5, "heads": 3})
+    options = "routing='free', integrate='linear_film', hidden_channels=12, mass_map='linear', competition=True"
+    assert repr(module) == f"SlotVirtualNode(12, slots=5, heads=3, anchored=True, {options})"
     with pytest.raises(ValueError, match="takes a MemorySpec, which has no field 'slot'; did you mean 'slots'"):
-        resolve("mooring.zoo.baselines:anchored", 12, {"slot": 5})
+        resolve("mooring.zoo.baselines:moored", 12, {"slot": 5})
 
 
 @pytest.mark.parametrize(

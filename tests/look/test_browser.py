@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from drawable import CHANNELS, Net, copies, ring
 from torch_geometric.data import Data, HeteroData
 
 from browser import Visit
+from look.drawable import CHANNELS, Net, copies, ring
 from mooring.audit import Card, Finding
 from mooring.look import look, measure
 from mooring.nn import HeteroSlotVirtualNode, SlotVirtualNode, VirtualNode

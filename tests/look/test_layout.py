@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import torch
-from drawable import copies, ring
 from torch import Tensor
 
-from mooring.look.graphs import neighbourhood
-from mooring.look.layout import components, layout
+from look.drawable import copies, ring
+from mooring.look.layout import components, layout, neighbourhood
 from support import assert_close
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from drawable import CHANNELS, HEADS, SLOTS, Net, copies, ring
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data, HeteroData
 
 import mooring
+from look.drawable import CHANNELS, HEADS, SLOTS, Net, copies, ring
 from mooring import zoo
 from mooring.audit import Card, Finding
 from mooring.look import Page, look

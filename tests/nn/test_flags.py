@@ -14,12 +14,10 @@ from mooring import models, ops, zoo
 from mooring import nn as mnn
 from mooring.nn import MemorySpec, SlotMemory
 from mooring.ops import SlotState
-from mooring.zoo.ablations import RegisterVirtualNode, TokenWrite
 from mooring.zoo.base import GlobalModule
+from mooring.zoo.broadcasts import StarGIN, WideVirtualNode, added
+from mooring.zoo.counting import MagnitudeUpdate, RegisterVirtualNode, TokenWrite
 from mooring.zoo.latents import RelayRead
-from mooring.zoo.readouts import StarGIN
-from mooring.zoo.sum_attention import MagnitudeUpdate
-from mooring.zoo.wide import WideVirtualNode, added
 
 from modules import CHANNELS, HEADS, SLOTS  # isort: skip
 

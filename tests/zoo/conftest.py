@@ -1,14 +1,9 @@
-"""Makes ``rivals`` importable beside the tests that share it, and gives a test a registry of its own."""
-
-import sys
-from pathlib import Path
+"""A separate registry for a test that registers modules."""
 
 import pytest
 
 from mooring import zoo
 from mooring.zoo import registry
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

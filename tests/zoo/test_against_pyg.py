@@ -7,8 +7,7 @@ from torch_geometric.nn import dense_diff_pool
 
 from mooring.zoo.base import Rows
 from support import assert_close
-
-from rivals import SPEC, build, call  # isort: skip
+from zoo.rivals import SPEC, build, call
 
 
 def one_graph(nodes: int = 7) -> torch.Tensor:

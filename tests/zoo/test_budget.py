@@ -8,8 +8,7 @@ import torch
 from mooring import zoo
 from mooring.zoo.budget import WithNodeMLP, count
 from support import assert_close
-
-from rivals import ADDRESSED, NAMES, SPEC, build, call  # isort: skip
+from zoo.rivals import ADDRESSED, NAMES, SPEC, build, call
 
 # The paper's Two-Radius, the motif census and the link sets; and half of the first, where slots weigh more.
 BUDGETS = {

@@ -11,8 +11,7 @@ from mooring import zoo
 from mooring.nn import SlotVirtualNode
 from mooring.zoo.budget import WithNodeMLP
 from support import assert_close, assert_finite
-
-from rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SLOTTED, SPEC, Call, build, call  # isort: skip
+from zoo.rivals import ADDRESSED, EQUIVARIANT, NAMES, RANDOM_EDGES, SLOTTED, SPEC, Call, build, call
 
 SPECS = pytest.mark.parametrize("spec", [SPEC, ADDRESSED], ids=["content", "address"])
 EVERY = pytest.mark.parametrize("name", NAMES)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from mooring import zoo
 from mooring.audit import Adapter, adapt, measure
-
-from rivals import NAMES, RANDOM_EDGES, build, call  # isort: skip
+from zoo.rivals import NAMES, RANDOM_EDGES, build, call
 
 SPEC = zoo.MemorySpec(channels=8, slots=3, heads=2, init_std=0.5)
 

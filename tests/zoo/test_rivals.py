@@ -8,13 +8,11 @@ import pytest
 import torch
 
 from mooring import ops, zoo
-from mooring.zoo.ablations import TokenWrite
 from mooring.zoo.base import Rows, SlotRival
+from mooring.zoo.counting import MagnitudeUpdate, TokenWrite
 from mooring.zoo.latents import RelayRead
-from mooring.zoo.sum_attention import MagnitudeUpdate
 from support import assert_close, assert_finite
-
-from rivals import ADDRESSED, SLOTTED, SPEC, build, call  # isort: skip
+from zoo.rivals import ADDRESSED, SLOTTED, SPEC, build, call
 
 RIVALS = [name for name in SLOTTED if isinstance(build(name), SlotRival)]
 

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GINConv, GPSConv, aggr
+from torch_geometric.nn.aggr import SetTransformerAggregation
 from torch_geometric.nn.attention import PolynormerAttention, SGFormerAttention
 from torch_geometric.transforms import VirtualNode as VirtualNodeTransform
 
-from mooring import nn as mooring_nn
 from mooring import zoo
 from mooring.audit.card import Card, Finding
 from mooring.audit.expressiveness import NODES
 from mooring.audit.robustness import LINEAR, QUADRATIC
 from mooring.audit.runner import audit, check_known
+from mooring.nn import SlotAggregation, SlotVirtualNode, VirtualNode
 from mooring.table import Column, Table
 
 CHANNELS, HEADS, SLOTS = 16, 4, 8
@@ -87,6 +88,7 @@ def _gps(attention: str, **options: int) -> nn.Module:
 
 def entries() -> tuple[CatalogueEntry, ...]:
     """Return the catalogue; building an entry draws its weights from torch's global generator."""
+    sizes = (CHANNELS, SLOTS, HEADS)
     rows: tuple[tuple[str, str, Callable[[], Callable[..., Any]]], ...] = (
         ("sum", "PyG SumAggregation", aggr.SumAggregation),
         ("mean", "PyG MeanAggregation", aggr.MeanAggregation),
@@ -94,17 +96,13 @@ def entries() -> tuple[CatalogueEntry, ...]:
         ("softmax", "PyG SoftmaxAggregation", lambda: aggr.SoftmaxAggregation(learn=True)),
         ("attentional", "PyG AttentionalAggregation", lambda: aggr.AttentionalAggregation(_mlp(1))),
         ("deep sets", "PyG DeepSetsAggregation", lambda: aggr.DeepSetsAggregation(_mlp(), _mlp())),
-        (
-            "set transformer",
-            "PyG SetTransformerAggregation",
-            partial(aggr.SetTransformerAggregation, CHANNELS, heads=HEADS),
-        ),
+        ("set transformer", "PyG SetTransformerAggregation", partial(SetTransformerAggregation, CHANNELS, heads=HEADS)),
         (
             "graph multiset transformer",
             "PyG GraphMultisetTransformer",
             partial(aggr.GraphMultisetTransformer, CHANNELS, k=SLOTS, heads=HEADS),
         ),
-        ("slot aggregation", "mooring SlotAggregation", partial(mooring_nn.SlotAggregation, CHANNELS, SLOTS, HEADS)),
+        ("slot aggregation", "mooring SlotAggregation", partial(SlotAggregation, *sizes)),
         ("GPS (multihead)", "PyG GPSConv(attn_type='multihead')", lambda: _gps("multihead")),
         ("GPS (performer)", "PyG GPSConv(attn_type='performer')", lambda: _gps("performer", head_channels=CHANNELS)),
         ("SGFormer attention", "PyG SGFormerAttention", partial(SGFormerAttention, CHANNELS, HEADS, CHANNELS)),
@@ -119,14 +117,10 @@ def entries() -> tuple[CatalogueEntry, ...]:
             "PyG transforms.VirtualNode per graph, 2 GINConv",
             partial(TransformedGIN, batched=False),
         ),
-        ("VN (mean)", "mooring VirtualNode(pool='mean')", partial(mooring_nn.VirtualNode, CHANNELS, pool="mean")),
-        ("VN (sum)", "mooring VirtualNode(pool='sum')", partial(mooring_nn.VirtualNode, CHANNELS, pool="sum")),
-        (
-            "Cross-Attn VN",
-            "mooring SlotVirtualNode(anchored=False)",
-            partial(mooring_nn.SlotVirtualNode, CHANNELS, SLOTS, HEADS, anchored=False),
-        ),
-        ("Anchored VN", "mooring SlotVirtualNode", partial(mooring_nn.SlotVirtualNode, CHANNELS, SLOTS, HEADS)),
+        ("VN (mean)", "mooring VirtualNode(pool='mean')", partial(VirtualNode, CHANNELS, pool="mean")),
+        ("VN (sum)", "mooring VirtualNode(pool='sum')", partial(VirtualNode, CHANNELS, pool="sum")),
+        ("Cross-Attn VN", "mooring SlotVirtualNode(anchored=False)", partial(SlotVirtualNode, *sizes, anchored=False)),
+        ("Anchored VN", "mooring SlotVirtualNode", partial(SlotVirtualNode, *sizes)),
     )
     return tuple(CatalogueEntry(*row) for row in rows)
 

@@ -1,13 +1,17 @@
-"""Expressiveness: whether a module counts, how many messages it delivers, and whether they depend on the receiver."""
+"""Expressiveness: whether a module counts, how many messages it delivers, who receives them, and from how far away."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.utils import total_influence
 
 from mooring.audit.adapters import Adapter, random_graph, relative_difference, single
 from mooring.audit.card import Finding
@@ -33,6 +37,8 @@ SCALES = (1.0, 3.0)
 WIDE = 32
 # Rows of the Jacobian computed together; more would not fit the cache.
 ROWS_AT_ONCE = 16
+# Nodes of the path on which influence is measured; its ends are one hop less apart.
+PATH = 13
 # Decimals of a fit, significant digits of a spectrum: LAPACK's last digits depend on memory alignment.
 DIGITS = 9
 
@@ -230,11 +236,9 @@ def _response(adapter: Adapter, x: Tensor) -> Tensor:
 
 
 def _messages(together: int, alone: int, adapter: Adapter) -> int:
-    if together == 0:
-        return 0
     # A rectifier passes only a part of one shared state to each target; that is a broadcast, not an address.
     if together <= adapter.channels:
-        return 1
+        return min(together, 1)
     # All numbers of all sources arrive somewhere, so all sources are distinguished.
     if adapter.per_node and together == NODES * adapter.channels:
         return NODES
@@ -253,6 +257,10 @@ def _verdict(messages: int, adapter: Adapter) -> str:
     return f"{messages} independent messages"
 
 
+def _readout(name: str, explanation: str) -> Finding:
+    return Finding(name, "a readout: nothing returns to the nodes", None, "none", 0, explanation)
+
+
 def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
     """Measure mixed differences f(h_a, z1) - f(h_a, z2) - f(h_b, z1) + f(h_b, z2), relative to their terms.
 
@@ -266,7 +274,7 @@ def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
         f"smallest mixed difference over the change it is made of; separable where all are below {adapter.tolerance:g}"
     )
     if not adapter.per_node:
-        return Finding("separability", "a readout: nothing returns to the nodes", None, "none", 0, explanation)
+        return _readout("separability", explanation)
     generator = Generator().manual_seed(seed)
     ratios: list[tuple[float, str]] = []
     for _ in range(trials):
@@ -294,4 +302,50 @@ def separability(adapter: Adapter, seed: int, trials: int) -> Finding:
         trials=trials,
         explanation=explanation,
         details={"separable": separable, "smallest": smallest, "largest": largest},
+    )
+
+
+class _OnEdges(nn.Module):
+    """An adapter as a model of features and edges, which PyG's measurement calls."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        super().__init__()
+        self.adapter = adapter
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.adapter(single(x, edge_index)).float()
+
+
+def influence(adapter: Adapter, seed: int, trials: int) -> Finding:
+    r"""Measure the influence of each hop on a path: PyG's ``total_influence``, from arXiv 2503.09008.
+
+    .. math::
+        I_k(v) = \sum_{u \,:\, d(u, v) = k} \lVert \partial f_v / \partial x_u \rVert_1, \qquad
+        R = \operatorname{mean}_v \frac{\sum_k k \, I_k(v)}{\sum_k I_k(v)}
+
+    One local layer reaches one hop. A global memory reaches the other end of the path in one call, whatever the edges.
+    Every node is measured on one path, so ``trials`` is not used.
+    """
+    explanation = f"mean number of hops to what an output depends on (R), every node of a path of {PATH}"
+    if not adapter.per_node:
+        return _readout("influence", explanation)
+    start = torch.arange(PATH - 1)
+    edges = torch.stack([start, start + 1])
+    # PyG's receptive field is computed in float32; the adapter casts the features to the precision of the module.
+    x = torch.randn(PATH, adapter.channels, generator=Generator().manual_seed(seed))
+    data = Data(x=x, edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+    # PyG draws the order of the nodes from the global generator and writes a progress bar.
+    with torch.random.fork_rng(devices=[]), contextlib.redirect_stderr(io.StringIO()):
+        by_hop, breadth = total_influence(_OnEdges(adapter), data, PATH - 1, normalize=False, vectorize=False)
+    share = by_hop / by_hop.sum()
+    farthest = int((share > adapter.tolerance).nonzero().max())
+    verdict = f"{breadth:.1f} hops on average, {farthest} of {PATH - 1} at most"
+    return Finding(
+        name="influence",
+        verdict=verdict if farthest else "nothing travels between nodes",
+        value=breadth,
+        worst_case=f"a path of {PATH} nodes",
+        trials=PATH,
+        explanation=explanation,
+        details={"share_by_hop": [round(float(value), 6) for value in share], "farthest": farthest},
     )

@@ -17,7 +17,6 @@ from mooring import zoo
 from mooring.audit import expressiveness, robustness
 from mooring.audit.adapters import Adapter, adapt
 from mooring.audit.card import Card, Finding, first_line
-from mooring.audit.influence import influence
 from mooring.named import import_object, suggest
 from mooring.ops.checks import check_count
 from mooring.zoo.registry import required
@@ -26,7 +25,7 @@ MEASUREMENTS: dict[str, Callable[[Adapter, int, int], Finding]] = {
     "replication": expressiveness.replication,
     "addressability": expressiveness.addressability,
     "separability": expressiveness.separability,
-    "influence": influence,
+    "influence": expressiveness.influence,
     "permutation": robustness.permutation,
     "unsorted_index": robustness.unsorted_index,
     "batch_mates": robustness.batch_mates,

@@ -64,6 +64,13 @@ class _SlotMessages:
 
     memory: SlotVirtualNode
 
+    def __init__(self, *, slots: int = 8, heads: int = 4, memory: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        block: Any = self
+        block.memory = SlotVirtualNode(block.W_h.out_features, slots, heads, **(memory or {}))
+        # chemprop builds the block again from them.
+        block.hparams.update(slots=slots, heads=heads, memory=memory)
+
     def message(self, H: Tensor, bmg: BatchMolGraph) -> Tensor:
         change = self.memory(H, bmg.batch[bmg.edge_index[0]], num_graphs=len(bmg)) - H
         message = super().message(H, bmg)  # type: ignore[misc]
@@ -83,10 +90,6 @@ class SlotBondMessagePassing(_SlotMessages, chemprop_nn.BondMessagePassing):
         kwargs: of ``BondMessagePassing``. The memory is used ``depth - 1`` times, with the same weights.
     """
 
-    def __init__(self, *, slots: int = 8, heads: int = 4, memory: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        _add_memory(self, slots, heads, memory)
-
 
 class SlotAtomMessagePassing(_SlotMessages, chemprop_nn.AtomMessagePassing):
     """The same for chemprop's message passing along atoms, which also keeps one state for each directed bond.
@@ -95,10 +98,6 @@ class SlotAtomMessagePassing(_SlotMessages, chemprop_nn.AtomMessagePassing):
         slots, heads, memory: as in :class:`SlotBondMessagePassing`.
         kwargs: of ``AtomMessagePassing``.
     """
-
-    def __init__(self, *, slots: int = 8, heads: int = 4, memory: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        _add_memory(self, slots, heads, memory)
 
 
 class WeightedMPNN(MPNN):
@@ -120,12 +119,6 @@ class WeightedMPNN(MPNN):
         descriptors = V_d[:, :-1] if V_d.size(1) > 1 else None
         H = self.bn(self.agg(self.message_passing(bmg, descriptors), bmg.batch, V_d[:, -1]))
         return H if X_d is None else torch.cat((H, self.X_d_transform(X_d)), dim=1)
-
-
-def _add_memory(block: Any, slots: int, heads: int, options: dict[str, Any] | None) -> None:
-    """Give a block its memory, and chemprop what it needs to build the block again from a checkpoint."""
-    block.memory = SlotVirtualNode(block.W_h.out_features, slots, heads, **(options or {}))
-    block.hparams.update(slots=slots, heads=heads, memory=options)
 
 
 def _check_weights(who: str, weights: Tensor, atoms: int) -> None:

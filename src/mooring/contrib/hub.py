@@ -10,14 +10,14 @@ from typing import Any
 from huggingface_hub import PyTorchModelHubMixin
 
 from mooring.models import GNN
-from mooring.models.plain import plain_arguments
+from mooring.models.encoders import plain_arguments
 
 
 class PretrainedGNN(GNN, PyTorchModelHubMixin, library_name="mooring"):  # type: ignore[call-arg]
     """A :class:`~mooring.models.GNN` that is saved to a folder or to the hub, and built again from there.
 
     Args:
-        arguments: of the network, as plain values, see :func:`mooring.models.plain.plain_arguments`.
+        arguments: of the network, as plain values, see :func:`mooring.models.encoders.plain_arguments`.
 
     >>> from tempfile import TemporaryDirectory
     >>> model = PretrainedGNN(encoder=5, channels=16, out_channels=1, memory={"slots": 4})

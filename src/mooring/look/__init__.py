@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mooring.look.explore import NoMemory, look
 from mooring.look.page import Page
-from mooring.look.record import Call, record
-from mooring.named import late
-
-if TYPE_CHECKING:
-    from mooring.look.measures import measure, measure_model
+from mooring.look.record import Call, measure, measure_model, record
 
 __all__ = ["Call", "NoMemory", "Page", "look", "measure", "measure_model", "record"]
-
-# A page is drawn without them.
-__getattr__ = late(__name__, dict.fromkeys(("measure", "measure_model"), "measures"))
 
 
 class _Callable(ModuleType):

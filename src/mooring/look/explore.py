@@ -1,4 +1,4 @@
-"""Model and data in, page out."""
+"""``look``: model and data in, page out."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import nn
 from torch_geometric.data import HeteroData
 
 from mooring.look.graphs import as_batch, draw, num_graphs
-from mooring.look.pack import pack
-from mooring.look.page import Page
+from mooring.look.page import Page, pack
 from mooring.look.record import Call, memories, record
 from mooring.nn import SlotMemory
 from mooring.ops.checks import described
+from mooring.zoo.registry import required
 
 MAX_NODES = 2000
 MAX_GRAPHS = 4
 MOST_NODES = 20_000
-# What PyG calls an argument by which a model is given the whole batch.
+# PyG's names of an argument that is the whole batch.
 WHOLE = ("batch", "data", "graph", "inputs")
 
 
 class NoMemory(ValueError):
-    """A model without a memory, or one that called none."""
+    """Error of a model without a memory, or one that called none."""
 
 
 def look(
@@ -43,16 +43,16 @@ def look(
 
     Args:
         model: a memory (:class:`~mooring.nn.SlotVirtualNode`, a module of the zoo, ...) or any model with memories
-            inside. It runs once, in eval mode and without gradients, and is left as it was. Or what a pass over
-            ``data`` returned, a :class:`~mooring.nn.SlotMemory` or a dictionary of them; nothing is run then.
+            inside. It runs once, in eval mode and without gradients, and is unchanged. Or the result of a pass over
+            ``data``, a :class:`~mooring.nn.SlotMemory` or a dictionary of them; nothing is run then.
         data: PyG data, a batch, or a list of data; of a list the first two are shown side by side. Positions are those
-            of ``data.pos``, of rdkit's depiction where ``data.smiles`` or OGB's integer features are a molecule and
-            rdkit is installed, or of a layout of the edges.
+            of ``data.pos``, of rdkit's depiction if it is installed and ``data.smiles`` or OGB's integer features are a
+            molecule, or of a layout of the edges.
         call: how the model is called, ``call(model, data)``; None fills in the arguments of its forward that ``data``
             has under the same name.
         graphs: which graphs of a batch to show; the first four if None.
-        max_nodes: largest number of nodes that is drawn. Of larger graphs the page shows a neighbourhood, and says so.
-        card: what :func:`mooring.audit.audit` says of the memory, to be shown beside it.
+        max_nodes: largest number of nodes that is drawn; of larger graphs the page shows a neighbourhood.
+        card: a card of the memory by :func:`mooring.audit.audit`, to be shown beside it.
         title: of the page; the name of the model's class if None.
 
     >>> import torch
@@ -66,15 +66,18 @@ def look(
     if type(max_nodes) is not int or not 1 <= max_nodes <= MOST_NODES:
         raise ValueError(f"look: max_nodes is {max_nodes}, expected a whole number from 1 to {MOST_NODES:,}.")
     batch = as_batch(data)
-    chosen = _chosen(graphs, num_graphs(batch))
+    count = num_graphs(batch)
+    chosen = list(range(min(count, MAX_GRAPHS))) if graphs is None else graphs
+    if not isinstance(chosen, Sequence) or not chosen or any(not 0 <= graph < count for graph in chosen):
+        raise ValueError(f"look: graphs is {graphs}, expected some of 0 to {count - 1}, as a list.")
     calls = _run(model, batch, call) if isinstance(model, nn.Module) else _kept(model, batch)
     drawn = draw(batch, chosen, max_nodes)
     name = title or (type(model).__name__ if isinstance(model, nn.Module) else "Memory")
-    return Page(name, pack(name, _shown(calls, batch), drawn, chosen, num_graphs(batch), card))
+    return Page(name, pack(name, _shown(calls, batch), drawn, chosen, count, card))
 
 
 def _run(model: nn.Module, batch: Any, call: Callable[[nn.Module, Any], Any] | None) -> list[Call]:
-    """The passes through the memories of a model."""
+    """Run a model and return the passes through its memories."""
     if not memories(model):
         raise NoMemory(
             f"look: {type(model).__name__} has no memory inside. Pass a SlotVirtualNode, a module of mooring.zoo, or a "
@@ -89,73 +92,54 @@ def _run(model: nn.Module, batch: Any, call: Callable[[nn.Module, Any], Any] | N
     return calls
 
 
-def _kept(memory: Any, batch: Any) -> list[Call]:
-    """The passes that a model told of."""
-    graphs = num_graphs(batch)
-    if isinstance(memory, SlotMemory):
-        memory = {"memory": memory}
-    # A module that keeps no memory is in the dictionary of its model all the same.
-    memory = {name: one for name, one in memory.items() if one is not None} if isinstance(memory, Mapping) else memory
-    if not isinstance(memory, Mapping) or not all(isinstance(one, SlotMemory) for one in memory.values()):
-        raise TypeError(
-            f"look: model is {described(memory)} but an nn.Module, a SlotMemory or a dictionary of them was expected. "
-            "Pass a model, or what its call with return_state=True gave."
-        )
-    if not memory:
-        raise NoMemory("look: the dictionary has no memory. Pass what a model with memories returned.")
-    for name, one in memory.items():
-        # The last graphs of a batch may have no nodes, and a pass without ids has one graph.
-        if one.slots.size(0) > graphs:
-            raise ValueError(
-                f"look: {name} has the slots of {one.slots.size(0)} graphs but the data has {graphs}. Pass the data of "
-                "the same pass."
-            )
-    if isinstance(batch, HeteroData) and len(batch.node_types) > 1:
-        raise ValueError(
-            "look: a memory of several node types does not say in which order they were passed. Pass the model."
-        )
-    return [Call(str(name), type(one).__name__, one) for name, one in memory.items()]
-
-
-def _chosen(graphs: Sequence[int] | None, count: int) -> list[int]:
-    if graphs is None:
-        return list(range(min(count, MAX_GRAPHS)))
-    if not isinstance(graphs, Sequence) or not graphs or any(not 0 <= graph < count for graph in graphs):
-        raise ValueError(f"look: graphs is {graphs}, expected some of 0 to {count - 1}, as a list.")
-    return list(graphs)
-
-
 def _call(model: nn.Module, data: Any) -> Any:
-    """The model on the data, by the names of its arguments."""
+    """Call the model with the arguments that the data has under the same names."""
     parameters = inspect.signature(model.forward).parameters
     if next(iter(parameters), None) in WHOLE:
         return model(data)
     if isinstance(data, HeteroData):
-        found = {name: getattr(data, name) for name in parameters if name.endswith("_dict") and _has(data, name)}
+        stored = {name: data.collect(name.removesuffix("_dict"), True) for name in parameters if name.endswith("_dict")}
+        arguments = {name: values for name, values in stored.items() if values}
     else:
-        found = {name: data[name] for name in parameters if data.get(name) is not None}
-    missing = [
-        name
-        for name, parameter in parameters.items()
-        if name not in found and parameter.default is parameter.empty and parameter.kind in _NAMED
-    ]
+        arguments = {name: data[name] for name in parameters if data.get(name) is not None}
+    missing = [name for name, parameter in parameters.items() if name not in arguments and required(parameter)]
     if missing:
         raise ValueError(
             f"look: {type(model).__name__} takes {', '.join(missing)}, which the data does not have. Add it to the "
             "data, or pass call=, a function of model and data."
         )
-    return model(**found)
+    return model(**arguments)
 
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _has(data: HeteroData, name: str) -> bool:
-    return bool(data.collect(name.removesuffix("_dict"), allow_empty=True))
+def _kept(memory: Any, batch: Any) -> list[Call]:
+    """Return the passes of memories that the caller already has."""
+    graphs = num_graphs(batch)
+    by_name = {"memory": memory} if isinstance(memory, SlotMemory) else memory
+    if not isinstance(by_name, Mapping) or not all(isinstance(item, SlotMemory | None) for item in by_name.values()):
+        raise TypeError(
+            f"look: model is {described(memory)} but an nn.Module, a SlotMemory or a dictionary of them was expected. "
+            "Pass a model, or what its call with return_state=True gave."
+        )
+    # A module that keeps no memory is in the dictionary of its model all the same.
+    by_name = {name: item for name, item in by_name.items() if item is not None}
+    if not by_name:
+        raise NoMemory("look: the dictionary has no memory. Pass what a model with memories returned.")
+    for name, item in by_name.items():
+        # The last graphs of a batch may have no nodes, and a pass without ids has one graph.
+        if item.slots.size(0) > graphs:
+            raise ValueError(
+                f"look: {name} has the slots of {item.slots.size(0)} graphs but the data has {graphs}. Pass the data "
+                "of the same pass."
+            )
+    if isinstance(batch, HeteroData) and len(batch.node_types) > 1:
+        raise ValueError(
+            "look: a memory of several node types does not say in which order they were passed. Pass the model."
+        )
+    return [Call(str(name), type(item).__name__, item) for name, item in by_name.items()]
 
 
 def _shown(calls: list[Call], data: Any) -> list[Call]:
-    """The calls whose rows are the nodes of the data; a pass over edges or pooled nodes has no place in the drawing."""
+    """Return the calls whose rows are the nodes of the data; passes over edges or pooled nodes cannot be drawn."""
     calls = [_ordered(call, data) for call in calls]
     nodes = int(data.num_nodes)
     rows = [nodes if call.memory.write_weights is None else len(call.memory.write_weights) for call in calls]
@@ -170,13 +154,13 @@ def _shown(calls: list[Call], data: Any) -> list[Call]:
 
 
 def _ordered(call: Call, data: Any) -> Call:
-    """The call with its node types in the order of the data, in which they are drawn."""
+    """Return the call with its node types in the order of the data, in which they are drawn."""
     if call.types is None or not isinstance(data, HeteroData) or call.types.keys() != set(data.node_types):
         return call
     places = dict(zip(call.types, torch.arange(sum(call.types.values())).split(list(call.types.values())), strict=True))
     order = torch.cat([places[name] for name in data.node_types])
-    moved = [
-        None if one is None else one[order.to(one.device)]
-        for one in (call.memory.write_weights, call.memory.read_weights)
-    ]
-    return replace(call, memory=call.memory._replace(write_weights=moved[0], read_weights=moved[1]))
+    write, read = (
+        None if weights is None else weights[order.to(weights.device)]
+        for weights in (call.memory.write_weights, call.memory.read_weights)
+    )
+    return replace(call, memory=call.memory._replace(write_weights=write, read_weights=read))

@@ -3,8 +3,7 @@
 from mooring.models.adjacency import Adjacency
 from mooring.models.encoders import ATOMS, BONDS, AtomEncoder, BondEncoder, CategoryEncoder, PositionEncoder
 from mooring.models.gnn import GNN
-from mooring.models.layers import GatedGCN, Layer
-from mooring.models.mesh_graph_net import MeshGraphNetConv
+from mooring.models.layers import GatedGCN, Layer, MeshGraphNetConv
 from mooring.models.ogb_virtual_node import OGBVirtualNode
 from mooring.models.readout import Readout
 

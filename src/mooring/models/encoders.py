@@ -1,15 +1,20 @@
-"""Encoders: raw features of a data set -> vectors of a network's width."""
+"""Encoders: raw features of a data set -> vectors of a network's width; a network's arguments from plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from mooring.named import suggest
+from mooring.nn import SlotVirtualNode
 from mooring.nn.checks import check_placed, check_width
 from mooring.ops.checks import check_count, check_flag, check_floating, check_rank, checks_values, readable
 from mooring.ops.state import lasting
@@ -157,3 +162,47 @@ class PositionEncoder(nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.lin.out_features}, flip={self.flip})"
+
+
+def plain_arguments(**config: Any) -> dict[str, Any]:
+    """Return the arguments of :class:`~mooring.models.GNN` for a configuration that JSON can hold.
+
+    Args:
+        config: arguments of the network. ``encoder`` and ``edge_encoder`` may be ``"atoms"`` and ``"bonds"``, or a list
+            of the sizes of categories (:class:`CategoryEncoder`); ``memory`` is a dictionary of the arguments of
+            :class:`~mooring.nn.SlotVirtualNode`, e.g. ``{"slots": 8}``.
+
+    >>> from mooring.models import GNN
+    >>> GNN(**plain_arguments(encoder="atoms", channels=16, out_channels=1, memory={"slots": 4})).memory["0"]
+    SlotVirtualNode(16, slots=4, heads=4, anchored=True)
+    """
+    for name, value in config.items():
+        try:
+            same = json.loads(json.dumps(value)) == value
+        except (TypeError, ValueError):
+            same = False
+        if not same:
+            raise TypeError(
+                f"GNN: {name} is {value!r}, which a file cannot hold. Pass numbers, names or a dictionary of them; a "
+                "network with custom modules is saved by torch.save(model.state_dict(), ...)."
+            )
+    arguments = dict(config)
+    named = {"atoms": AtomEncoder, "bonds": BondEncoder}
+    for name in ("encoder", "edge_encoder"):
+        kind = config.get(name)
+        if isinstance(kind, str):
+            if kind not in named:
+                hint = suggest(kind, named, f"the names are {', '.join(named)}.")
+                raise ValueError(f"GNN: {name} is {kind!r} but a width or a name was expected; {hint}")
+            arguments[name] = named[kind](config["channels"])
+        elif isinstance(kind, list):
+            arguments[name] = CategoryEncoder(kind, config["channels"])
+    memory = config.get("memory")
+    if memory is not None:
+        if not isinstance(memory, Mapping):
+            raise TypeError(
+                f"GNN: memory is {memory!r} but a dictionary of the arguments of SlotVirtualNode was expected, e.g. "
+                "{'slots': 8}."
+            )
+        arguments["memory"] = partial(SlotVirtualNode, **memory)
+    return arguments

@@ -11,8 +11,7 @@ from typing import Any
 import lightning
 from lightning.pytorch import loggers
 
-from mooring.look.measures import by_place
-from mooring.look.record import watched
+from mooring.look.record import by_place, watched
 from mooring.named import suggest
 from mooring.ops.checks import check_count
 

@@ -17,7 +17,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.utils.smiles import e_map, x_map
 
 from mooring.models import GNN
-from mooring.models.plain import plain_arguments
+from mooring.models.encoders import plain_arguments
 from mooring.suite.files import write_atomic
 from mooring.suite.molecule_csv import Molecules
 from mooring.suite.real.metrics import loss_of, score

@@ -12,8 +12,7 @@ from torch_geometric.nn.attention.performer import generalized_kernel, linear_at
 
 from mooring.nn import MemorySpec, SlotUpdate, SlotWrite
 from mooring.ops.state import full_precision, statistics_dtype
-from mooring.zoo.base import GlobalModule, Locate, Rows
-from mooring.zoo.latents import Padding
+from mooring.zoo.base import GlobalModule, Locate, Padding, Rows, mlp
 from mooring.zoo.registry import register
 
 DEGREE = 4
@@ -95,6 +94,7 @@ class DenseAttention(GlobalModule):
         return out
 
 
+@register("performer", title="linear attention", paper="Choromanski et al. 2021")
 class LinearAttention(DenseAttention):
     """Layer of :class:`DenseAttention` with PyG's Performer instead of softmax attention: linear in the nodes.
 
@@ -107,15 +107,12 @@ class LinearAttention(DenseAttention):
 
     attention = "performer"
 
-    def __init__(self, spec: MemorySpec) -> None:
+    def options(self, spec: MemorySpec) -> dict[str, Any]:
         if spec.channels == spec.heads:
             raise ValueError(
                 f"{type(self).__name__}: channels={spec.channels} and heads={spec.heads} give heads of width 1, which "
                 "have no random features. Pass fewer heads."
             )
-        super().__init__(spec)
-
-    def options(self, spec: MemorySpec) -> dict[str, Any]:
         return {"head_channels": spec.channels // spec.heads}
 
     def attend(self, x: Tensor, sources: Sources) -> Tensor:
@@ -137,11 +134,6 @@ class LinearAttention(DenseAttention):
         return out
 
 
-@register("performer", title="linear attention", paper="Choromanski et al. 2021")
-def performer(spec: MemorySpec) -> nn.Module:
-    return LinearAttention(spec)
-
-
 class Written(NamedTuple):
     """Global nodes ``[graphs, slots, channels]``, and the sources, at which expander edges start."""
 
@@ -152,10 +144,10 @@ class Written(NamedTuple):
 
 @register("exphormer", title="expander edges and global nodes", paper="Shirzad et al. 2023")
 class Expander(GlobalModule):
-    """Global nodes attend to the sources; each target attends to the global nodes and to ``degree`` random sources.
+    """Global nodes attend to the sources; each target attends to the global nodes and to a few random sources.
 
     Paper: Exphormer, Shirzad et al. 2023 (arXiv 2303.06147). The attention is PyG's ``TransformerConv``.
-    Departs: expander edges run from sources to targets, and a union of ``degree`` directed permutations replaces the
+    Departs: expander edges run from sources to targets, and a union of ``DEGREE`` directed permutations replaces the
     random regular graph. The edges of the graph are left to the local layers. Edges have no features, while the paper's
     features mark the kind of edge. Global nodes are new in each layer and are written before they are read, which takes
     two layers in the paper. No norm follows the MLP.
@@ -167,16 +159,15 @@ class Expander(GlobalModule):
     target of copies.
     """
 
-    def __init__(self, spec: MemorySpec, degree: int = DEGREE) -> None:
+    def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec, address=True)
         channels, hidden = spec.channels, spec.hidden_channels or 2 * spec.channels
-        self.degree = degree
         self.locate = Locate(spec)
         self.write = SlotWrite(channels, spec.slots, spec.heads, temperature=spec.temperature)
         self.update = SlotUpdate(channels, spec.slots, spec.heads, anchored=False)
         self.conv = TransformerConv((channels, channels), channels // spec.heads, spec.heads)
         self.norm = nn.LayerNorm(channels)
-        self.mlp = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+        self.mlp = mlp(channels, hidden, channels)
 
     def gather(self, writers: Rows) -> Written:
         x = self.locate(writers)
@@ -192,7 +183,7 @@ class Expander(GlobalModule):
         reader = torch.arange(x.size(0), device=x.device)
         slot_rows = senders.size(0) + readers.index.unsqueeze(1) * slots + torch.arange(slots, device=x.device)
         down = torch.stack([slot_rows.flatten(), reader.repeat_interleave(slots)])
-        edges = torch.cat([down, expander(writers, readers, self.degree)], dim=1)
+        edges = torch.cat([down, expander(writers, readers, DEGREE)], dim=1)
         message = self.conv((torch.cat([senders, memory.flatten(0, 1)]), x), edges)
         h = self.norm(x + message)
         out: Tensor = h + self.mlp(h)

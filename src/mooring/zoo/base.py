@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
+from torch_geometric.utils import to_dense_batch
 
-from mooring.nn import MemorySpec, SlotMemory, SlotVirtualNode
+from mooring import ops
+from mooring.nn import Addresses, MemorySpec, SlotMemory, SlotUpdate, SlotVirtualNode, SlotWrite
 from mooring.nn.checks import check_address, check_build, check_input, check_return_state
 from mooring.nn.memory import refuse_memory
 from mooring.nn.part import hide, readers, sound_nodes, writers
@@ -78,13 +81,14 @@ class Rows:
             )
         return counts.long()
 
-    def mean(self) -> SlotState:
-        """Return mean and log count of each graph's rows, as the state of one slot and one head."""
-        return self.pooled(self.x)
-
-    def pooled(self, values: Float[Tensor, "rows width"]) -> SlotState:
-        """Return mean and log count of other values of the rows."""
+    def mean(self, values: Float[Tensor, "rows width"] | None = None) -> SlotState:
+        """Return mean and log count of the features, or of other values, as the state of one slot and one head."""
+        values = self.x if values is None else values
         return pooled_mean(values, self.index, log_weight=self.log_weight, num_graphs=self.num_graphs)
+
+    def write(self, query: Tensor, key: Tensor, value: Tensor) -> SlotState:
+        """Return the state of a write of the rows, see :func:`mooring.ops.write`."""
+        return ops.write(query, key, value, self.index, num_graphs=self.num_graphs, log_weight=self.log_weight)
 
 
 class GlobalModule(nn.Module, ABC):
@@ -181,9 +185,9 @@ class GlobalModule(nn.Module, ABC):
 class SlotRival(SlotVirtualNode):
     """A :class:`~mooring.nn.SlotVirtualNode` built from a spec, without an anchor by default.
 
-    A rival replaces ``self.write``, ``self.update`` or ``self.read`` after this constructor. A custom write receives
-    ``self.write.addresses``, which the read shares, and ``write_options``; a custom update receives ``update_options``.
-    So a rival uses every option of the spec as the reference does, except those in ``ignores``.
+    A rival replaces ``self.write`` (by a :class:`RivalWrite` that receives ``self.write.addresses``, which the read
+    shares), ``self.update`` (by a :class:`RivalUpdate`) or ``self.read`` after this constructor. So it uses every
+    option of the spec as the reference does, except those in ``ignores``.
 
     Args:
         spec: see :class:`~mooring.nn.MemorySpec`.
@@ -205,15 +209,27 @@ class SlotRival(SlotVirtualNode):
         return cls(spec, **changes)
 
 
-def write_options(spec: MemorySpec) -> dict[str, Any]:
-    """Return the options of a spec for any write."""
-    return {"temperature": spec.temperature, "competition": spec.competition}
+class RivalWrite(SlotWrite):
+    """Write built from a spec; ``addresses`` are those of the write that it replaces."""
+
+    def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
+        sizes = spec.channels, spec.slots, spec.heads
+        super().__init__(*sizes, temperature=spec.temperature, competition=spec.competition, addresses=addresses)
 
 
-def update_options(spec: MemorySpec, hidden_channels: int | None = None) -> dict[str, Any]:
-    """Return the options of a spec for any update; ``hidden_channels`` is the width if the spec has none."""
-    hidden = hidden_channels if spec.update_channels is None else spec.update_channels
-    return {"hidden_channels": hidden, "norm": spec.update_norm}
+class RivalUpdate(SlotUpdate):
+    """Update without an anchor, built from a spec; ``hidden_channels`` is its width if the spec has none."""
+
+    def __init__(self, spec: MemorySpec, hidden_channels: int | None = None) -> None:
+        hidden = hidden_channels if spec.update_channels is None else spec.update_channels
+        sizes = spec.channels, spec.slots, spec.heads
+        super().__init__(*sizes, anchored=False, hidden_channels=hidden, norm=spec.update_norm)
+
+
+def mlp(*widths: int) -> nn.Sequential:
+    """Build linear maps between these widths, with GELU between the maps."""
+    layers = [layer for pair in pairwise(widths) for layer in (nn.GELU(), nn.Linear(*pair))]
+    return nn.Sequential(*layers[1:])
 
 
 class Locate(nn.Module):
@@ -227,58 +243,45 @@ class Locate(nn.Module):
         width = spec.address_channels
         self.lin = None if width is None else nn.Linear(width, spec.channels, bias=False)
 
-    def reset_parameters(self) -> None:
-        reset(self.lin)
-
     def forward(self, rows: Rows) -> Float[Tensor, "rows channels"]:
-        if self.lin is None:
-            return rows.x
-        return rows.x + self.lin(rows.address)
+        return rows.x if self.lin is None else rows.x + self.lin(rows.address)
 
 
-class AddedBroadcast(nn.Module):
-    r"""Separable decoder: :math:`h_j + \epsilon \operatorname{MLP}(z)`, the same update for every node.
+class Padding:
+    """Layout of rows in a block ``[graphs, longest, ...]``; ``longest`` is at least one.
 
-    Paper: ``eq:separable-broadcast``; by ``prop:separable`` no lookup can be built on it.
+    PyG's ``to_dense_batch`` needs sorted graph ids; these rows are in any order.
 
     Args:
-        channels: width of the nodes. state_channels: width of the state. hidden: hidden width. scale: the paper's 0.2.
+        rows: the rows to pad.
     """
 
-    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2) -> None:
-        super().__init__()
-        self.scale = scale
-        self.mlp = nn.Sequential(nn.Linear(state_channels, hidden), nn.GELU(), nn.Linear(hidden, channels))
+    def __init__(self, rows: Rows) -> None:
+        self.order = rows.index.argsort(stable=True)
+        self.index = rows.index.index_select(0, self.order)
+        self.num_graphs = rows.num_graphs
+        counts = torch.bincount(self.index, minlength=rows.num_graphs)
+        self.longest = max(1, int(counts.max())) if rows.num_graphs else 1
+        self.present: Bool[Tensor, "graphs longest"] = torch.arange(
+            self.longest, device=counts.device
+        ) < counts.unsqueeze(1)
 
-    def reset_parameters(self) -> None:
-        reset(self.mlp)
+    def pad(self, values: Float[Tensor, "rows ..."], fill: float = 0.0) -> Float[Tensor, "graphs longest ..."]:
+        # PyG 2.7's to_dense_batch fails without graphs.
+        if not self.num_graphs:
+            return values.new_full((0, self.longest, *values.shape[1:]), fill)
+        ordered = values.index_select(0, self.order)
+        block: Tensor = to_dense_batch(
+            ordered, self.index, fill_value=fill, max_num_nodes=self.longest, batch_size=self.num_graphs
+        )[0]
+        return block
 
-    def forward(self, readers: Rows, state: Tensor) -> Tensor:
-        return readers.x + self.scale * self.mlp(state)[readers.index]
+    def unpad(self, block: Float[Tensor, "graphs longest ..."]) -> Float[Tensor, "rows ..."]:
+        """Return the rows of a block, in their original order."""
+        return block[self.present].index_select(0, self.order.argsort())
 
-
-class JointBroadcast(nn.Module):
-    r"""Non-separable decoder: :math:`h_j + \epsilon \operatorname{MLP}([h_j, z])`.
-
-    The decoder of :class:`~mooring.nn.VirtualNode`, for a state of any width.
-
-    Args: as :class:`AddedBroadcast`, and depth: hidden layers of the MLP.
-    """
-
-    def __init__(self, channels: int, state_channels: int, hidden: int, scale: float = 0.2, depth: int = 1) -> None:
-        super().__init__()
-        self.scale = scale
-        self.lin_node = nn.Linear(channels, hidden)
-        self.lin_state = nn.Linear(state_channels, hidden, bias=False)
-        self.lin_hidden = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(depth - 1))
-        self.lin_out = nn.Linear(hidden, channels)
-
-    def reset_parameters(self) -> None:
-        for lin in (self.lin_node, self.lin_state, *self.lin_hidden, self.lin_out):
-            reset(lin)
-
-    def forward(self, readers: Rows, state: Tensor) -> Tensor:
-        hidden = nn.functional.gelu(self.lin_node(readers.x) + self.lin_state(state)[readers.index])
-        for lin in self.lin_hidden:
-            hidden = nn.functional.gelu(lin(hidden))
-        return readers.x + self.scale * self.lin_out(hidden)
+    def present_or_stand_in(self) -> Bool[Tensor, "graphs longest"]:
+        """Return ``present`` plus one row of zeros per graph without rows, so that no softmax is empty."""
+        stand_in = torch.zeros_like(self.present)
+        stand_in[:, 0] = ~self.present.any(dim=1)
+        return self.present | stand_in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
@@ -12,64 +13,32 @@ from mooring.zoo.registry import register
 PAPER, GILMER, OURS = "Marcoccia 2026", "Gilmer et al. 2017", "Mooring 2026"
 
 
-@register("none", title="no global module", paper=GILMER, label="No memory")
-def none(spec: MemorySpec) -> None:
-    return None
+def virtual_node(name: str, title: str, paper: str, label: str, pool: Any, **options: bool) -> None:
+    """Register a homogeneous virtual node."""
+    register(name, title=f"virtual node, {title}", paper=paper, label=label)(
+        lambda spec: VirtualNode(spec.channels, pool, **options)
+    )
 
 
-@register("vn", title="virtual node, mean pool, one broadcast for all nodes", paper=GILMER, label="VN")
-def mean(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "mean", joint=False)
+def slots(name: str, title: str, label: str | None = None, **changes: Any) -> None:
+    """Register the paper's module with some arguments changed."""
+    register(name, title=title, paper=PAPER, label=label)(lambda spec: SlotVirtualNode.from_spec(spec, **changes))
 
 
-@register("vn-joint", title="virtual node, mean pool, joint MLP of node and state", paper=GILMER, label="VN, joint MLP")
-def joint(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "mean")
-
-
-@register("vn-sum", title="virtual node, sum pool as in OGB, joint MLP", paper="Hu et al. 2020", label="VN, sum")
-def total(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "sum")
-
-
-@register("vn-log-sum", title="virtual node, logarithm of a sum, joint MLP", paper=OURS, label="VN, log of a sum")
-def log_total(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "log_sum")
-
-
-@register("vn-max", title="virtual node, max pool, joint MLP", paper=GILMER, label="VN, max")
-def maximum(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "max")
-
-
-@register("vn-clones", title="as many equal virtual nodes as slots", paper=PAPER)
-def clones(spec: MemorySpec) -> nn.Module:
-    return VirtualNode(spec.channels, "mean", copies=spec.slots)
-
-
-@register("cross-attn", title="Cross-Attn VN", paper=PAPER, label="Cross-Attn VN")
-def cross_attn(spec: MemorySpec) -> nn.Module:
-    return SlotVirtualNode.from_spec(spec, anchored=False)
-
-
-@register("anchored", title="Anchored Cross-Attn VN", paper=PAPER, label="Anchored Cross-Attn VN")
-def anchored(spec: MemorySpec) -> nn.Module:
-    return SlotVirtualNode.from_spec(spec)
-
-
-@register("cross-attn-global-film", title="Cross-Attn VN, one modulation for all nodes", paper=PAPER)
-def cross_attn_global_film(spec: MemorySpec) -> nn.Module:
-    return SlotVirtualNode.from_spec(spec, anchored=False, integrate="global_film")
-
-
-@register("anchored-global-film", title="Anchored VN, one modulation for all nodes", paper=PAPER)
-def anchored_global_film(spec: MemorySpec) -> nn.Module:
-    return SlotVirtualNode.from_spec(spec, integrate="global_film")
-
-
-@register("anchored-raw", title="Anchored VN, mass left in the content", paper=PAPER)
-def anchored_raw(spec: MemorySpec) -> nn.Module:
-    return SlotVirtualNode.from_spec(spec, split=False)
+register("none", title="no global module", paper=GILMER, label="No memory")(lambda spec: None)
+virtual_node("vn", "mean pool, one broadcast for all nodes", GILMER, "VN", "mean", joint=False)
+virtual_node("vn-joint", "mean pool, joint MLP of node and state", GILMER, "VN, joint MLP", "mean")
+virtual_node("vn-sum", "sum pool as in OGB, joint MLP", "Hu et al. 2020", "VN, sum", "sum")
+virtual_node("vn-log-sum", "logarithm of a sum, joint MLP", OURS, "VN, log of a sum", "log_sum")
+virtual_node("vn-max", "max pool, joint MLP", GILMER, "VN, max", "max")
+register("vn-clones", title="as many equal virtual nodes as slots", paper=PAPER)(
+    lambda spec: VirtualNode(spec.channels, "mean", copies=spec.slots)
+)
+slots("cross-attn", "Cross-Attn VN", "Cross-Attn VN", anchored=False)
+slots("anchored", "Anchored Cross-Attn VN", "Anchored Cross-Attn VN")
+slots("cross-attn-global-film", "Cross-Attn VN, one modulation for all nodes", anchored=False, integrate="global_film")
+slots("anchored-global-film", "Anchored VN, one modulation for all nodes", integrate="global_film")
+slots("anchored-raw", "Anchored VN, mass left in the content", split=False)
 
 
 @register(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -119,7 +120,16 @@ def fitting(name: str, spec: MemorySpec, budget: int | None = None) -> MemorySpe
     budget = size(REFERENCE, spec) if budget is None else budget
     if size(name, spec) <= budget:
         return spec
-    return replace(spec, hidden_channels=_largest_hidden(name, spec, budget))
+    smallest = size(name, replace(spec, hidden_channels=1))
+    if smallest > (1 + TOO_LARGE) * budget:
+        raise ValueError(
+            f"zoo: {name!r} has at least {smallest} parameters, more than the budget of {budget} allows. "
+            "Raise the budget, or compare it with fewer slots."
+        )
+    # The size grows with the width.
+    widths = range(1, 2 * spec.channels + 1)
+    fits = bisect_right(widths, budget, key=lambda hidden: size(name, replace(spec, hidden_channels=hidden)))
+    return replace(spec, hidden_channels=max(1, fits))
 
 
 def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn.Module:
@@ -136,21 +146,3 @@ def filled(module: nn.Module, spec: MemorySpec, budget: int | None = None) -> nn
     if missing <= CLOSE * budget or hidden < 1:
         return module
     return WithNodeMLP(module, spec.channels, hidden, spec.init_std)
-
-
-def _largest_hidden(name: str, spec: MemorySpec, budget: int) -> int:
-    """Return the largest hidden width that fits, by bisection: the size grows with the width."""
-    low, high = 1, 2 * spec.channels
-    smallest = size(name, replace(spec, hidden_channels=1))
-    if smallest > (1 + TOO_LARGE) * budget:
-        raise ValueError(
-            f"zoo: {name!r} has at least {smallest} parameters, more than the budget of {budget} allows. "
-            "Raise the budget, or compare it with fewer slots."
-        )
-    while low < high:
-        middle = (low + high + 1) // 2
-        if size(name, replace(spec, hidden_channels=middle)) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
-from torch_geometric.utils import to_dense_batch
 
 from mooring import ops
-from mooring.nn import MemorySpec, SlotRead, SlotUpdate
+from mooring.nn import MemorySpec, SlotRead
 from mooring.nn.addresses import Routes
 from mooring.nn.checks import check_plan
 from mooring.ops import Plan, SlotState
-from mooring.zoo.base import GlobalModule, Locate, Rows, SlotRival, update_options
+from mooring.zoo.base import GlobalModule, Locate, Padding, RivalUpdate, Rows, SlotRival
 from mooring.zoo.registry import register
-
-
-class Padding:
-    """Layout of rows in a block ``[graphs, longest, ...]``; ``longest`` is at least one.
-
-    PyG's ``to_dense_batch`` needs sorted graph ids; these rows are in any order.
-
-    Args:
-        rows: the rows to pad.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self.order = rows.index.argsort(stable=True)
-        self.index = rows.index.index_select(0, self.order)
-        self.num_graphs = rows.num_graphs
-        counts = torch.bincount(self.index, minlength=rows.num_graphs)
-        self.longest = max(1, int(counts.max())) if rows.num_graphs else 1
-        self.present: Bool[Tensor, "graphs longest"] = torch.arange(
-            self.longest, device=counts.device
-        ) < counts.unsqueeze(1)
-
-    def pad(self, values: Float[Tensor, "rows ..."], fill: float = 0.0) -> Float[Tensor, "graphs longest ..."]:
-        # PyG 2.7's to_dense_batch fails without graphs.
-        if not self.num_graphs:
-            return values.new_full((0, self.longest, *values.shape[1:]), fill)
-        ordered = values.index_select(0, self.order)
-        block: Tensor = to_dense_batch(
-            ordered, self.index, fill_value=fill, max_num_nodes=self.longest, batch_size=self.num_graphs
-        )[0]
-        return block
-
-    def unpad(self, block: Float[Tensor, "graphs longest ..."]) -> Float[Tensor, "rows ..."]:
-        """Return the rows of a block, in their original order."""
-        return block[self.present].index_select(0, self.order.argsort())
-
-    def present_or_stand_in(self) -> Bool[Tensor, "graphs longest"]:
-        """Return ``present`` plus one row of zeros per graph without rows, so that no softmax is empty."""
-        stand_in = torch.zeros_like(self.present)
-        stand_in[:, 0] = ~self.present.any(dim=1)
-        return self.present | stand_in
 
 
 @register("isab", title="induced set attention block", paper="Lee et al. 2019")
@@ -95,11 +54,11 @@ class InducedSetAttention(GlobalModule):
         return padding.unpad(self.block.mab2(padding.pad(self.locate(readers)), gathered))
 
 
-class LatentUpdate(SlotUpdate):
+class LatentUpdate(RivalUpdate):
     r"""Cross-Attn update, then self-attention of the slots: :math:`Z + \operatorname{MHA}(\operatorname{LN} Z)`."""
 
     def __init__(self, spec: MemorySpec) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, anchored=False, **update_options(spec, spec.hidden))
+        super().__init__(spec, spec.hidden)
         self.norm_latent = nn.LayerNorm(spec.channels)
         self.attention = nn.MultiheadAttention(spec.channels, spec.heads, batch_first=True)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -26,26 +26,21 @@ from mooring.ops.checks import described
 Builder = Callable[[MemorySpec], nn.Module | None]
 Built = TypeVar("Built", bound=Builder)
 
-# The names that each file of the zoo registers, in the order of tables. A file is imported on first use of one of its
+# The names that the files of the zoo register, in the order of tables. A file is imported on first use of one of its
 # names.
-FILES = {
-    "baselines": (
-        *("none", "vn", "vn-joint", "vn-sum", "vn-log-sum", "vn-max", "vn-clones"),
-        *("cross-attn", "anchored", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
-    ),
-    "wide": (
-        *("vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum", "wide-vn-mlp-sum"),
-        *("wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum"),
-    ),
-    "ablations": ("lse", "shared-anchor", "registers", "sink"),
-    "sum_attention": ("acam", "cpa-add", "cpa-scale"),
-    "competing_slots": ("gmt", "gmt-mass", "slot-attention"),
-    "latents": ("isab", "perceiver", "range"),
-    "attention": ("transformer", "performer", "exphormer"),
-    "readouts": ("pna", "deep-sets", "gin-sum"),
-    "slices": ("physics-attention", "physics-slices"),
-}
-HOMES = {name: f"mooring.zoo.{file}" for file, names in FILES.items() for name in names}
+FILES = (
+    ("baselines", "none", "vn", "vn-joint", "vn-sum", "vn-log-sum", "vn-max", "vn-clones", "cross-attn", "anchored"),
+    ("baselines", "cross-attn-global-film", "anchored-global-film", "anchored-raw", "moored"),
+    ("broadcasts", "vn-independent", "wide-vn-add", "wide-vn-film", "wide-vn-mlp", "wide-vn-film-sum"),
+    ("broadcasts", "wide-vn-mlp-sum", "wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum"),
+    ("counting", "lse", "shared-anchor", "registers", "sink", "acam", "cpa-add", "cpa-scale"),
+    ("slot_softmax", "gmt", "gmt-mass", "slot-attention"),
+    ("latents", "isab", "perceiver", "range"),
+    ("attention", "transformer", "performer", "exphormer"),
+    ("broadcasts", "pna", "deep-sets", "gin-sum"),
+    ("slot_softmax", "physics-attention", "physics-slices"),
+)
+HOMES = {name: f"mooring.zoo.{file}" for file, *names in FILES for name in names}
 
 
 @dataclass(frozen=True)
@@ -138,10 +133,7 @@ def imported_entry(name: str) -> Entry:
 
 def takes_spec(factory: Callable[..., Any]) -> bool:
     """Return whether a callable builds a module from a :class:`MemorySpec`: one argument, named or annotated so."""
-    try:
-        parameters = list(inspect.signature(factory).parameters.values())
-    except (TypeError, ValueError):  # some built-in classes have no signature
-        return False
+    parameters = list(_parameters(factory).values())
     if not parameters or any(required(parameter) for parameter in parameters[1:]):
         return False
     annotation = parameters[0].annotation
@@ -151,10 +143,7 @@ def takes_spec(factory: Callable[..., Any]) -> bool:
 
 def _spec_arguments(factory: Callable[..., Any], name: str) -> list[str]:
     """Return the fields of a spec that a callable accepts; raise if it requires anything else."""
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        parameters = {}  # type: ignore[assignment]
+    parameters = _parameters(factory)
     known = [field.name for field in fields(MemorySpec)]
     missing = [name for name, parameter in parameters.items() if required(parameter) and name not in known]
     if missing or "channels" not in parameters:
@@ -163,6 +152,14 @@ def _spec_arguments(factory: Callable[..., Any], name: str) -> list[str]:
             f"fields of MemorySpec. Write a function that takes a spec and builds it."
         )
     return [name for name in known if name in parameters]
+
+
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a callable by name; none if it has no signature, like some built-in classes."""
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def required(parameter: inspect.Parameter) -> bool:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import nn
 
-from mooring.look import molecule
+from mooring.look.graphs import atom_symbol, rdkit_positions
 from mooring.look.layout import layout
 from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
@@ -181,7 +181,7 @@ def _molecule(
     best = share.argmax(axis=1)
     size = SMALLEST + (LARGEST - SMALLEST) * share.max(axis=1)
     axes.scatter(*place.T, s=size, c=[inks[slot] for slot in best], zorder=2, lw=0)
-    for (across, up), symbol in zip(place, map(molecule.symbol, x[:, 0].tolist()), strict=True):
+    for (across, up), symbol in zip(place, map(atom_symbol, x[:, 0].tolist()), strict=True):
         if symbol != "C":
             axes.text(across, up, symbol, ha="center", va="center", fontsize=SMALL - 1.5, color=INK, zorder=3)
     axes.set_aspect("equal")
@@ -212,7 +212,7 @@ def positions(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8])
     Args:
         x, edge, edge_attr: one molecule in OGB's features, each bond once.
     """
-    drawn = molecule.positions(x[:, 0].tolist(), edge.tolist(), edge_attr[:, 0].tolist())
+    drawn = rdkit_positions(x[:, 0].tolist(), edge.tolist(), edge_attr[:, 0].tolist())
     if drawn is not None:
         return drawn.double().numpy() * [1.0, -1.0]  # upwards, as matplotlib has it
     index = torch.from_numpy(edge.astype(np.int64).T.copy())

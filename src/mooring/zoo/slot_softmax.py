@@ -1,19 +1,24 @@
-"""Slots that compete for nodes: a softmax over slots, once (as in graph multiset pooling) or in rounds."""
+"""A softmax over slots: graph multiset pooling, Slot Attention in rounds, and physics attention."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from mooring import ops
-from mooring.nn import Addresses, MemorySpec, SlotFiLM, SlotRead, SlotWrite
+from mooring.nn import Addresses, MemorySpec, SlotFiLM, SlotRead
 from mooring.nn.addresses import Routes
-from mooring.zoo.base import GlobalModule, Rows, SlotRival
+from mooring.zoo.base import GlobalModule, Locate, RivalWrite, Rows, SlotRival, mlp
+from mooring.zoo.counting import MagnitudeUpdate
 from mooring.zoo.registry import register
-from mooring.zoo.sum_attention import MagnitudeUpdate
+
+ROUNDS = 3
+TRANSOLVER = "Wu et al. 2024"
 
 
 def competition_scores(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tensor, Tensor]:
@@ -27,11 +32,11 @@ def competition_scores(scores: Float[Tensor, "nodes slots heads"]) -> tuple[Tens
     return query, scores.log_softmax(dim=1).transpose(1, 2)
 
 
-class SlotSoftmaxWrite(SlotWrite):
+class SlotSoftmaxWrite(RivalWrite):
     r"""Write in which each node distributes one unit of mass over the slots by a softmax."""
 
     def __init__(self, spec: MemorySpec, addresses: Addresses | None) -> None:
-        super().__init__(spec.channels, spec.slots, spec.heads, temperature=spec.temperature, addresses=addresses)
+        super().__init__(replace(spec, competition=False), addresses)
         # The softmax needs a node's scores for all slots at once, so the projection cannot be folded into the slots.
         self.folded = False
 
@@ -82,9 +87,6 @@ class SlotSoftmaxMassVirtualNode(SlotRival):
         self.write = SlotSoftmaxWrite(spec, self.write.addresses)
 
 
-ROUNDS = 3
-
-
 @register("slot-attention", title=f"Slot Attention, {ROUNDS} rounds", paper="Locatello et al. 2020")
 class SlotAttention(GlobalModule):
     r"""Slots that compete for nodes by a softmax over slots, normalised over nodes and followed by a GRU.
@@ -101,17 +103,13 @@ class SlotAttention(GlobalModule):
     deterministic; several heads; nodes read the slots using :class:`~mooring.nn.SlotRead` and
     :class:`~mooring.nn.SlotFiLM`. Addresses, if given, fix the assignment, and the rounds refine the content only.
 
-    Args:
-        spec: see :class:`~mooring.nn.MemorySpec`.
-        rounds: number of refinement rounds.
-
     An empty graph's slots are updated with a mean of zero.
     """
 
-    def __init__(self, spec: MemorySpec, rounds: int = ROUNDS) -> None:
+    def __init__(self, spec: MemorySpec) -> None:
         super().__init__(spec, address=True)
         channels, hidden = spec.channels, spec.hidden
-        self.heads, self.rounds = spec.heads, rounds
+        self.heads, self.rounds = spec.heads, ROUNDS
         self.scale = 1.0 / (spec.temperature * math.sqrt(channels // spec.heads))
         self.slot = nn.Parameter(torch.empty(spec.slots, channels))
         self.addresses: Addresses | None = None
@@ -141,10 +139,7 @@ class SlotAttention(GlobalModule):
         slots = self.slot.expand(writers.num_graphs, -1, -1)
         for _ in range(self.rounds):
             query, key = competition_scores(self._scores(x, slots, writers))
-            state = ops.write(
-                query, key, value, writers.index, num_graphs=writers.num_graphs, log_weight=writers.log_weight
-            )
-            mean = state.content.flatten(-2).to(slots.dtype)
+            mean = writers.write(query, key, value).content.flatten(-2).to(slots.dtype)
             slots = self.gru(mean.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
             slots = slots + self.mlp(self.norm_mlp(slots))
         return slots
@@ -160,3 +155,87 @@ class SlotAttention(GlobalModule):
         routes = None if self.addresses is None else self.addresses.routes(readers.x, readers.address)
         context = self.read(readers.x, gathered, readers.index, address=routes)
         return self.integrate(readers.x, context, gathered, readers.index)
+
+
+@register("physics-attention", title="Transolver's physics attention", paper=TRANSOLVER, label="Physics attention")
+class PhysicsAttention(GlobalModule):
+    r"""Nodes -> slices -> nodes, head by head, in a pre-norm block with an MLP behind it.
+
+    .. math::
+        w_{im} = \operatorname{softmax}_m \frac{(W_S\, p_i + b)_m}{\tau}, \qquad
+        z_m = \frac{\sum_i w_{im} v_i}{\sum_i w_{im}}, \qquad
+        z' = \operatorname{attention}(z), \qquad
+        x_i' = x_i + W_O \sum_m w_{im} z_m'
+
+    with :math:`p_i` and :math:`v_i` linear in the normalised node, and a learned temperature :math:`\tau` per head. The
+    slices are shared by all heads, and so are the maps of the attention between them. The division by the mass of a
+    slice makes it blind to how many nodes are in it.
+
+    Paper: Transolver, Wu et al. 2024 (arXiv 2402.02366).
+    Departs: batches are ragged; no :math:`10^{-5}` in the denominator; no dropout. ``temperature`` of the spec scales
+    the initial one. Addresses are added to the features.
+
+    Args:
+        spec: see :class:`~mooring.nn.MemorySpec`; ``slots`` is the number of slices, ``hidden_channels`` the hidden
+            width of the block's MLP.
+        between: let the slices attend to each other.
+
+    An empty graph has slices of zeros.
+    """
+
+    def __init__(self, spec: MemorySpec, between: bool = True) -> None:
+        super().__init__(spec, address=True)
+        channels, dim = spec.channels, spec.channels // spec.heads
+        self.heads, self.slots = spec.heads, spec.slots
+        # The paper's temperatures start at one half.
+        self.start = 0.5 * spec.temperature
+        self.locate = Locate(spec)
+        self.norm = nn.LayerNorm(channels)
+        self.lin_place = nn.Linear(channels, channels)
+        self.lin_value = nn.Linear(channels, channels)
+        self.lin_slice = nn.Linear(dim, spec.slots)
+        self.temperature = nn.Parameter(torch.empty(spec.heads))
+        self.lin_between = nn.Linear(dim, 3 * dim, bias=False) if between else None
+        self.lin_out = nn.Linear(channels, channels)
+        self.norm_mlp = nn.LayerNorm(channels)
+        self.mlp = mlp(channels, spec.hidden, channels)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.constant_(self.temperature, self.start)
+        nn.init.orthogonal_(self.lin_slice.weight)
+
+    def gather(self, writers: Rows) -> Float[Tensor, "graphs slots channels"]:
+        normed = self.norm(self.locate(writers))
+        query, key = self._scores(normed)
+        # One more coordinate takes the softmax's denominator from every score, so that a node's weights sum to one.
+        total = torch.einsum("mhd,nhd->nhm", query, key).logsumexp(dim=-1, keepdim=True)
+        query, key = pad(query, (0, 1), value=1.0), torch.cat([key, -total], dim=-1)
+        value = self.lin_value(normed).unflatten(-1, (self.heads, -1))
+        slices = writers.write(query, key, value).content.to(normed.dtype)
+        if self.lin_between is not None:
+            query, key, value = self.lin_between(slices.transpose(1, 2)).chunk(3, dim=-1)
+            scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))
+            slices = (scores.softmax(dim=-1) @ value).transpose(1, 2)
+        return slices.flatten(-2)
+
+    def spread(self, readers: Rows, gathered: Tensor) -> Tensor:
+        key, query = self._scores(self.norm(self.locate(readers)))
+        value = gathered.unflatten(-1, (self.heads, -1))
+        context = ops.read(query, key, value, readers.index).to(readers.x.dtype)
+        x = readers.x + self.lin_out(context.flatten(1))
+        out: Tensor = x + self.mlp(self.norm_mlp(x))
+        return out
+
+    def _scores(self, normed: Tensor) -> tuple[Tensor, Tensor]:
+        """Slices ``[slots, heads, dim + 1]`` and nodes ``[nodes, heads, dim + 1]`` whose product is the score."""
+        place = self.lin_place(normed).unflatten(-1, (self.heads, -1))
+        table = torch.cat([self.lin_slice.weight, self.lin_slice.bias.unsqueeze(1)], dim=1)
+        # Beside the bias stands a one in every node.
+        return table.unsqueeze(1) / self.temperature.view(1, -1, 1), pad(place, (0, 1), value=1.0)
+
+
+register("physics-slices", title="physics attention without attention between slices", paper=TRANSOLVER)(
+    lambda spec: PhysicsAttention(spec, between=False)
+)

@@ -1,6 +1,0 @@
-"""Makes ``drawable`` importable beside the tests that share it."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
