@@ -56,7 +56,8 @@ def pack(records: Mapping[str, Mapping[str, Any]]) -> tuple[bytes, bytes]:
     packed = lzma.compress("".join(curves).encode(), preset=9 | lzma.PRESET_EXTREME) if curves else b""
     flat = [dict(flatten(line)) for line in lines]
     # The longest first: newer records have fields that older ones lack.
-    order = list(dict.fromkeys(name for line in sorted(flat, key=len, reverse=True) for path in line for name in path))
+    longest = sorted(flat, key=lambda line: -len({place for path in line for place in above(path)}))
+    order = list(dict.fromkeys(name for line in longest for path in line for name in path))
     flat = [ordered(line, order) for line in flat]
     shared = common(flat)
     hashed = digest([packed]) if packed else None
@@ -185,8 +186,8 @@ def common(records: Sequence[Fields]) -> dict[Names, Any]:
         if path[0] not in NEVER_SHARED and all(path in record for record in records):
             counts = Counter(_json(record[path]) for record in records)
             text, times = min(counts.items(), key=lambda item: (-item[1], item[0]))
-            if times > 1:
-                shared[path] = json.loads(text)
+            if times > 1 and (value := json.loads(text)) != {}:
+                shared[path] = value
     return shared
 
 
