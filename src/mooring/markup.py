@@ -10,7 +10,7 @@ from typing import Any
 
 
 def inert(data: Any) -> str:
-    r"""JSON for a ``<script type="application/json">``, in which nothing can end the element, whatever names it holds.
+    r"""Return JSON for a ``<script type="application/json">``, in which no name can end the element.
 
     >>> inert({"name": "</script>"})
     '{"name":"\\u003c/script\\u003e"}'
@@ -20,7 +20,7 @@ def inert(data: Any) -> str:
 
 
 def digest(text: str) -> str:
-    """The source expression by which a content-security policy allows this script or style.
+    """Return the source expression by which a content-security policy allows this script or style.
 
     >>> digest("")
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -29,6 +29,6 @@ def digest(text: str) -> str:
 
 
 def policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
-    """A policy that allows scripts and styles by their digests, images inside the page, and no request at all."""
+    """Return a policy that allows scripts and styles by digest, images inside the page, and no request at all."""
     allowed = f"script-src {' '.join(scripts)}; style-src {' '.join(styles)}; img-src data:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"

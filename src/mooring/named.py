@@ -52,7 +52,7 @@ def import_object(target: str, who: str) -> Any:
 
 
 def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``: its names are imported when first asked for, so that importing it costs nothing.
+    """Return a package's ``__getattr__``, which imports its names on first use.
 
     Args:
         package: its ``__name__``.
@@ -97,7 +97,7 @@ def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def _failed(who: str, module_name: str, error: BaseException) -> str:
-    """What the module's own code said, and where."""
+    """Return the message for an error raised by the module itself, with the place."""
     said = (str(error).splitlines() or [""])[0]
     if isinstance(error, SyntaxError):
         place = f"{error.filename}, line {error.lineno}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, zip_longest
 from unicodedata import combining, east_asian_width
 
 # Shown where there is no value.
@@ -32,11 +32,6 @@ class Column:
     def full(self) -> str:
         """Title and group on one line."""
         return f"{self.title} ({self.group})" if self.group else self.title
-
-    @property
-    def stacked(self) -> str:
-        """The group above the title."""
-        return f"{self.group}\n{self.title}" if self.group else self.title
 
 
 @dataclass(frozen=True)
@@ -74,32 +69,29 @@ class Table:
         assert all(len(row) == len(self.columns) for row in self.rows), f"{self.name}: a row of another length"
 
     def to_text(self, width: int = 110) -> str:
-        """What a terminal of that width shows, without colour."""
+        """Return the table as a terminal of that width shows it, without colour."""
         lines = ("".join(text for text, _ in line).rstrip() for line in FittedText(self).lines(width))
         return "\n".join(lines).strip("\n") + "\n"
 
     def to_markdown(self) -> str:
-        """A GitHub table, columns padded so that the source is readable too; notes follow as a paragraph."""
-        head = [column.full for column in self.columns]
-        body = [[cell.replace("|", "\\|") for cell in row] for row in self.rows]
-        widths = [max(3, *(len(row[i]) for row in [head, *body])) for i in range(len(head))]
-
-        def line(cells: list[str]) -> str:
-            padded = [
+        """Return a GitHub table, columns padded so that the source is readable too; notes follow as a paragraph."""
+        lines = [[column.full for column in self.columns]]
+        lines += [[cell.replace("|", "\\|") for cell in row] for row in self.rows]
+        widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
+        columns = list(zip(self.columns, widths, strict=True))
+        rule = [":" + "-" * (width - 1) if column.left else "-" * (width - 1) + ":" for column, width in columns]
+        padded = [
+            [
                 cell.ljust(width) if column.left else cell.rjust(width)
-                for cell, width, column in zip(cells, widths, self.columns, strict=True)
+                for cell, (column, width) in zip(cells, columns, strict=True)
             ]
-            return "| " + " | ".join(padded) + " |"
-
-        rule = [
-            ":" + "-" * (width - 1) if column.left else "-" * (width - 1) + ":"
-            for width, column in zip(widths, self.columns, strict=True)
+            for cells in (lines[0], rule, *lines[1:])
         ]
-        text = "\n".join([line(head), line(rule), *map(line, body)])
-        return text + ("\n\n" + " ".join(self.notes) if self.notes else "") + "\n"
+        text = "".join(f"| {' | '.join(cells)} |\n" for cells in padded)
+        return text + ("\n" + " ".join(self.notes) + "\n" if self.notes else "")
 
     def to_html(self) -> str:
-        """A table that scrolls sideways inside its own box, notes as paragraphs below it."""
+        """Return a table that scrolls sideways inside its own box, and its notes as paragraphs below it."""
         lines = [f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}"><table>']
         lines.append(f"<caption>{escape(self.title)}</caption><thead>")
         if any(column.group for column in self.columns):
@@ -124,20 +116,27 @@ class Table:
 class FittedText:
     """A table fitted to a width: no digit and no name is cut.
 
-    Where the columns do not fit side by side, words wrap; where they still do not, the columns are printed in bands,
-    one below the other, each beginning with the columns that tell the rows apart; where not even one column fits beside
-    those, each row is a block of lines. Numbers are never wrapped.
+    If the columns do not fit side by side, words wrap; if they still do not, the columns are printed in bands, each of
+    which begins with the columns that tell the rows apart; if not even one column fits beside those, each row is a
+    block of lines. Numbers are never wrapped.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.headings = [column.stacked for column in table.columns]
-        columns = range(len(self.headings))
-        self.natural = [max(map(_longest_line, self._column(i)), default=0) for i in columns]
-        self.least = [self._least(i) for i in columns]
+        self.headings = [f"{column.group}\n{column.title}".lstrip("\n") for column in table.columns]
+        self.natural, self.least = [], []
+        for column, texts in zip(table.columns, zip(self.headings, *table.rows, strict=True), strict=True):
+            self.natural.append(max(cell_width(line) for text in texts for line in text.split("\n")))
+            # A column of numbers wraps in its heading only.
+            words = [word for text in (texts if column.left else texts[:1]) for word in text.split()]
+            if not column.left:
+                words += [line for text in texts[1:] for line in text.split("\n")]
+            longest = max(map(cell_width, words), default=0)
+            short = min(self.natural[-1], SENTENCES if column.wide else WORDS) if column.left else 0
+            self.least.append(max(longest, short))
 
     def lines(self, width: int) -> Iterator[list[Span]]:
-        """The lines of the table, each in spans that a terminal may colour by their role."""
+        """Yield the lines of the table, each in spans that a terminal may colour by their role."""
         yield from ([(text, "title")] for text in wrap(self.table.title, width))
         bands = self.bands(width)
         if bands is None:
@@ -149,10 +148,12 @@ class FittedText:
 
     def bands(self, width: int) -> list[list[int]] | None:
         """Return the columns of each band, or None if some column does not fit beside those that name the rows."""
-        everything = list(range(len(self.headings)))
+        everything, rows = list(range(len(self.headings))), self.table.rows
         if self._fits(everything, width):
             return [everything]
-        keys = everything[: self._num_keys()]
+        # The first columns that tell all rows apart, or one if none do.
+        counts = (count for count in everything[1:] if len({row[:count] for row in rows}) == len(rows))
+        keys = everything[: next(counts, 1)]
         bands: list[list[int]] = []
         for column in everything[len(keys) :]:
             if not self._fits([*keys, column], width):
@@ -177,72 +178,49 @@ class FittedText:
 
     def _band(self, columns: Sequence[int], width: int) -> Iterator[list[Span]]:
         widths = self.widths(columns, width)
-        yield []
-        head = [wrap(self.headings[column], space) for column, space in zip(columns, widths, strict=True)]
-        height = max(map(len, head), default=0)
-        # Headings stand at the bottom of their row, cells at its top.
-        head = [[*[""] * (height - len(lines)), *lines] for lines in head]
-        yield from self._side_by_side(head, columns, widths, ["heading"] * len(columns))
-        yield [(" " + "─" * (_total(widths) - EDGE - 1), "")]
-        for place, row in enumerate(self.table.rows):
-            cells = [wrap(row[column], space) for column, space in zip(columns, widths, strict=True)]
-            yield from self._side_by_side(cells, columns, widths, [self._role(place, column) for column in columns])
-        yield []
 
-    def _side_by_side(
-        self, cells: Sequence[list[str]], columns: Sequence[int], widths: Sequence[int], roles: Sequence[str]
-    ) -> Iterator[list[Span]]:
-        for number in range(max(map(len, cells), default=0)):
-            line: list[Span] = []
-            for lines, column, width, role in zip(cells, columns, widths, roles, strict=True):
-                text = lines[number] if number < len(lines) else ""
-                space = " " * (width - cell_width(text))
-                left = self.table.columns[column].left
-                line += [("  ", ""), (text + space if left else space + text, role), (" ", "")]
-            yield line
+        def row(texts: Sequence[str], roles: Sequence[str], *, bottom: bool = False) -> Iterator[list[Span]]:
+            cells = [wrap(texts[column], space) for column, space in zip(columns, widths, strict=True)]
+            height = max(map(len, cells), default=0)
+            cells = [[*[""] * (height - len(lines) if bottom else 0), *lines] for lines in cells]
+            for pieces in zip_longest(*cells, fillvalue=""):
+                line: list[Span] = []
+                for text, column, space in zip(pieces, columns, widths, strict=True):
+                    gap = " " * (space - cell_width(text))
+                    padded = text + gap if self.table.columns[column].left else gap + text
+                    line += [("  ", ""), (padded, roles[column]), (" ", "")]
+                yield line
+
+        yield []
+        yield from row(self.headings, ["heading"] * len(self.headings), bottom=True)
+        yield [(" " + "─" * (_total(widths) - EDGE - 1), "")]
+        for place, texts in enumerate(self.table.rows):
+            yield from row(texts, self._roles(place))
+        yield []
 
     def _blocks(self, width: int) -> Iterator[list[Span]]:
-        """Each row under its first cell, one line or more per further cell."""
+        """Yield each row under its first cell, one line or more per further cell."""
         names = [heading.replace("\n", " ") for heading in self.headings]
         space = min(max(map(cell_width, names[1:]), default=0), width // 3)
         for place, row in enumerate(self.table.rows):
+            roles = self._roles(place)
             yield []
-            for text in wrap(f"{names[0]}: {row[0]}", width):
-                yield [(text, self._role(place, 0))]
-            for column in range(1, len(names)):
-                name, cell = wrap(names[column], space), wrap(row[column], width - space - 2)
-                for number in range(max(len(name), len(cell))):
-                    left, right = (lines[number] if number < len(lines) else "" for lines in (name, cell))
-                    yield [(left + " " * (space - cell_width(left) + 2), ""), (right, self._role(place, column))]
+            yield from ([(text, roles[0])] for text in wrap(f"{names[0]}: {row[0]}", width))
+            for name, cell, role in zip(names[1:], row[1:], roles[1:], strict=True):
+                lines = zip_longest(wrap(name, space), wrap(cell, width - space - 2), fillvalue="")
+                for left, right in lines:
+                    yield [(left + " " * (space - cell_width(left) + 2), ""), (right, role)]
         yield []
 
-    def _role(self, row: int, column: int) -> str:
-        return "alarm" if (row, column) in self.table.alarms else "cell"
-
-    def _column(self, column: int) -> list[str]:
-        return [self.headings[column], *(row[column] for row in self.table.rows)]
-
-    def _least(self, column: int) -> int:
-        kind = self.table.columns[column]
-        if not kind.left:
-            cells = [_longest_line(row[column]) for row in self.table.rows]
-            return max([_longest_word(self.headings[column]), *cells])
-        words = max(map(_longest_word, self._column(column)))
-        return max(words, min(self.natural[column], SENTENCES if kind.wide else WORDS))
+    def _roles(self, row: int) -> list[str]:
+        return ["alarm" if (row, column) in self.table.alarms else "cell" for column in range(len(self.headings))]
 
     def _fits(self, columns: Sequence[int], width: int) -> bool:
         return _total([self.least[column] for column in columns]) <= width
 
-    def _num_keys(self) -> int:
-        """How many of the first columns tell all rows apart; 1 where no number of them does."""
-        for count in range(1, len(self.headings)):
-            if len({row[:count] for row in self.table.rows}) == len(self.table.rows):
-                return count
-        return 1
-
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines no wider than asked, broken between words, or inside a word that is wider than a whole line.
+    """Return lines no wider than `width`, broken between words, or inside a word that is wider than a whole line.
 
     >>> wrap("two words\\nand more", 5)
     ['two', 'words', 'and', 'more']
@@ -270,7 +248,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def cell_width(text: str) -> int:
-    """How many places of a terminal a text takes: letters of East Asia take two, combining marks none.
+    """Return the places of a terminal that a text takes: letters of East Asia take two, combining marks none.
 
     >>> cell_width("é"), cell_width("e\\u0301"), cell_width("字")
     (1, 1, 2)
@@ -282,14 +260,6 @@ def cell_width(text: str) -> int:
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + PADDING * len(widths) + EDGE
-
-
-def _longest_line(text: str) -> int:
-    return max(map(cell_width, text.split("\n")))
-
-
-def _longest_word(text: str) -> int:
-    return max(map(cell_width, text.split()), default=0)
 
 
 def _html(tag: str, text: str, column: Column, extra: str, alarm: bool = False) -> str:

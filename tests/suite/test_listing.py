@@ -12,19 +12,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from mooring.suite import listing
+from mooring.suite import terminal
 from support import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from listing import as_text
 
 CPU_SECONDS = 1.0
 
 
 def test_the_file_has_what_is_registered() -> None:
     # Tests of the registry add modules of their own, so it is asked in a new process.
-    code = "import json; from mooring.suite.listing import collected; print(json.dumps(collected()))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert listing.listed() == json.loads(done.stdout), "run: python -m mooring.suite.listing"
-    text = (files("mooring.suite") / listing.FILE).read_text(encoding="utf-8")
-    assert text == listing.as_text(listing.listed())
+    code = "import json; from listing import collected; print(json.dumps(collected()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True)
+    assert terminal.listed() == json.loads(done.stdout), "run: python tools/listing.py"
+    text = (files("mooring.suite") / terminal.LISTING).read_text(encoding="utf-8")
+    assert text == as_text(terminal.listed())
 
 
 def test_the_names_are_printed_in_less_than_a_second() -> None:
@@ -42,9 +46,9 @@ def test_the_names_are_printed_in_less_than_a_second() -> None:
 @pytest.mark.parametrize(
     ("complete", "incomplete", "names"),
     [
-        (lambda _, text: listing.complete_task(text), "two-radius-p", ["two-radius-permutation"]),
-        (listing.complete_preset, "q", ["quick"]),
-        (listing.complete_models, "vn,anchored-g", ["vn,anchored-global-film"]),
+        (lambda _, text: terminal.complete_task(text), "two-radius-p", ["two-radius-permutation"]),
+        (terminal.complete_preset, "q", ["quick"]),
+        (terminal.complete_models, "vn,anchored-g", ["vn,anchored-global-film"]),
     ],
 )
 def test_a_shell_completes_names(complete: object, incomplete: str, names: list[str]) -> None:
@@ -53,14 +57,14 @@ def test_a_shell_completes_names(complete: object, incomplete: str, names: list[
 
 def test_a_shell_completes_records_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert listing.complete_record("") == []
+    assert terminal.complete_record("") == []
     folder = Path("runs/two-radius/quick")
     folder.mkdir(parents=True)
     for name in ("vn-seed0.json", "anchored-seed0.json", "notes.txt"):
         (folder / name).write_text("{}")
-    assert listing.complete_record("runs/t") == [f"{folder}/anchored-seed0.json", f"{folder}/vn-seed0.json"]
-    assert listing.complete_record("runs/m") == []
+    assert terminal.complete_record("runs/t") == [f"{folder}/anchored-seed0.json", f"{folder}/vn-seed0.json"]
+    assert terminal.complete_record("runs/m") == []
 
 
 def test_an_unknown_task_completes_to_nothing() -> None:
-    assert listing.complete_preset(SimpleNamespace(params={"task": "my.module:Task"}), "q") == []
+    assert terminal.complete_preset(SimpleNamespace(params={"task": "my.module:Task"}), "q") == []

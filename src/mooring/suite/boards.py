@@ -11,9 +11,9 @@ from mooring.suite.linksets import tables as links
 from mooring.suite.motifs import tables as motifs
 from mooring.suite.real import chosen as real
 from mooring.suite.records import Record, Records
-from mooring.suite.report.cards import ZOO, cards, verdict
 from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import Group, group, paired_difference, shares, show, title
+from mooring.suite.report.tables import ZOO, cards, verdict
 from mooring.table import ABSENT, Column
 
 # The module that others are compared with, and the bench record of what they cost.

@@ -229,9 +229,9 @@ def verify() -> tuple[Exhibit, ...]:
     needs="audit",
 )
 def audit() -> tuple[Exhibit, ...]:
-    from mooring.suite.report import cards
+    from mooring.suite.report import tables
 
-    return cards.audit, cards.audit_ranges, cards.audit_zoo
+    return tables.audit, tables.audit_ranges, tables.audit_zoo
 
 
 @chapter(

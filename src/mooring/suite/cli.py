@@ -9,17 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from mooring import __version__
-from mooring.suite import cli_modules, listing
+from mooring.suite import cli_modules
 from mooring.suite.terminal import (
     RUNS,
     DataDir,
     FittedTable,
     Trust,
     complain,
+    complete_models,
+    complete_preset,
+    complete_task,
     console,
     explained,
     fail,
     import_from_here,
+    listed,
     parse_names,
     require_file,
     require_folder,
@@ -60,27 +64,32 @@ def common(
 @app.command("list", epilog="Example: mooring list")
 def list_() -> None:
     """List the tasks with their presets, and every global module with its paper."""
-    for table in listing.tables():
-        console.print(FittedTable(table))
+    tasks = tuple(
+        (name, task["preset"], ", ".join(task["presets"]), ", ".join(task["models"]))
+        for name, task in listed()["tasks"].items()
+    )
+    headings = words("task", "default preset", "presets", "models by default")
+    console.print(FittedTable(Table("tasks", "tasks: mooring run TASK", headings, tasks)))
+    modules = tuple((name, entry["title"], entry["paper"]) for name, entry in listed()["zoo"].items())
+    headings = words("name", "what it is", "paper")
+    console.print(FittedTable(Table("zoo", "global modules: --models NAME,...", headings, modules)))
 
 
 @app.command(epilog="Example: mooring run two-radius --preset quick --models vn,anchored --seeds 0-2")
 def run(
     task: Annotated[
         str,
-        typer.Argument(
-            help="A task of `mooring list`, or package.module:ClassName.", autocompletion=listing.complete_task
-        ),
+        typer.Argument(help="A task of `mooring list`, or package.module:ClassName.", autocompletion=complete_task),
     ],
     preset: Annotated[
         str | None,
-        typer.Option(help="Named configuration; by default the task's own.", autocompletion=listing.complete_preset),
+        typer.Option(help="Named configuration; by default the task's own.", autocompletion=complete_preset),
     ] = None,
     models: Annotated[
         str,
         typer.Option(
             help="Comma-separated names, package.module:Name among them, or 'all' for the whole zoo.",
-            autocompletion=listing.complete_models,
+            autocompletion=complete_models,
         ),
     ] = "",
     seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0",
@@ -258,9 +267,8 @@ def train(
     """
     require_folder(out, "train: --out")
     with working("train: loading ...") as progress:
-        from mooring.suite.molecule_csv import read_molecules, write_predictions
-        from mooring.suite.molecule_model import Settings
-        from mooring.suite.molecule_model import train as train_on
+        from mooring.suite.molecules import Settings, read_molecules, write_predictions
+        from mooring.suite.molecules import train as train_on
 
         targets = parse_names(target)
         if not targets or len(set(targets)) < len(targets):
@@ -289,8 +297,7 @@ def predict(
     """Predict for molecules with a model of `mooring train`."""
     require_file(out)
     with working("predict: loading ..."):
-        from mooring.suite.molecule_csv import read_molecules, write_predictions
-        from mooring.suite.molecule_model import TrainedGNN
+        from mooring.suite.molecules import TrainedGNN, read_molecules, write_predictions
 
         trained = TrainedGNN.load(model)
         molecules = read_molecules(file, smiles)

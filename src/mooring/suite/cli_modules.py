@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from mooring.suite import listing
 from mooring.suite.records import write as write_record
 from mooring.suite.terminal import (
     RUNS,
@@ -19,6 +18,7 @@ from mooring.suite.terminal import (
     DataDir,
     FittedTable,
     Trust,
+    complete_record,
     console,
     fail,
     import_from_here,
@@ -192,7 +192,7 @@ def look_(
         typer.Argument(
             help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME. For a folder of runs, "
             "e.g. runs, it lists the command for each.",
-            autocompletion=listing.complete_record,
+            autocompletion=complete_record,
         ),
     ],
     data: Annotated[
@@ -264,7 +264,7 @@ def commands_for(folder: Path) -> list[str]:
 def draw(
     target: Annotated[
         Path,
-        typer.Argument(help="A record of a run of molecules or peptides.", autocompletion=listing.complete_record),
+        typer.Argument(help="A record of a run of molecules or peptides.", autocompletion=complete_record),
     ],
     graphs: Annotated[
         str, typer.Option(help="Test molecules, as in 0,3,8; by default a small, a typical and a large one.")

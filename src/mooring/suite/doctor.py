@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn import SlotVirtualNode
 from mooring.ops import backend, plain, reference
-from mooring.suite.bench.compare import COPY, time_peers
-from mooring.suite.bench.measure import extra_memory
+from mooring.suite.bench.compare import time_peers
+from mooring.suite.bench.measure import COPY, extra_memory
 from mooring.suite.bench.run import describe_machine
 from mooring.suite.bench.shapes import Setting, get_shape
 from mooring.table import Column, Table

@@ -1,15 +1,18 @@
-"""Input and output of the commands: tables, errors, options with lists, files to write."""
+"""Input and output of the commands: tables, errors, options with lists, names to complete, files to write."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,8 +25,8 @@ console = Console() if (sys.stdout and sys.stdout.isatty()) or "COLUMNS" in os.e
 # Replacements of letters of our tables on a terminal that is not UTF-8; other letters are escaped.
 SPELLED = {"─": "-", "–": "-", "±": "+-", "…": "...", "×": "x"}
 
-# The default folder of records.
-RUNS = Path("runs")
+# The default folder of records, and the file of tasks and modules.
+RUNS, LISTING = Path("runs"), "listing.json"
 # Options of several commands.
 DataDir = Annotated[Path | None, typer.Option(help="Folder of real data; by default MOORING_DATA, or data.")]
 Arguments = Annotated[list[str] | None, typer.Option(help="name=value for the constructor.")]
@@ -88,6 +91,36 @@ def use_data(folder: Path | None) -> None:
 def words(*headings: str) -> tuple[Column, ...]:
     """Return columns of text."""
     return tuple(Column(heading, left=True) for heading in headings)
+
+
+@functools.cache
+def listed() -> dict[str, Any]:
+    """Return the tasks and modules by name, from a file that tools/listing.py writes: to import them takes seconds."""
+    return json.loads((files("mooring.suite") / LISTING).read_text(encoding="utf-8"))
+
+
+def complete_task(incomplete: str) -> list[str]:
+    """Complete the name of a task."""
+    return [name for name in listed()["tasks"] if name.startswith(incomplete)]
+
+
+def complete_preset(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a preset of the task on the command line."""
+    task = listed()["tasks"].get(ctx.params.get("task"), {"presets": []})
+    return [name for name in task["presets"] if name.startswith(incomplete)]
+
+
+def complete_models(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the last of the names between commas: models of the task, then those of the zoo."""
+    before, comma, last = incomplete.rpartition(",")
+    task = listed()["tasks"].get(ctx.params.get("task"), {"models": []})
+    known = dict.fromkeys([*task["models"], *listed()["zoo"]])
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
+def complete_record(incomplete: str) -> list[str]:
+    """Complete the record of a run in this folder."""
+    return [name for path in sorted(RUNS.rglob("*-seed*.json")) if (name := str(path)).startswith(incomplete)]
 
 
 def import_from_here(*targets: str, trust: bool = False) -> None:

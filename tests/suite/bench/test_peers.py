@@ -9,8 +9,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mooring.suite.bench import Setting
-from mooring.suite.bench.compare import floor
-from mooring.suite.bench.peers import PEERS, FlexSlots, ProjectedSlots, get_peer
+from mooring.suite.bench.measure import floor
+from mooring.suite.bench.peers import PEERS, FlexSlots, LocalLayer, PaddedSlots, ProjectedSlots, get_peer
+from mooring.suite.bench.shapes import get_shape
 
 SMALL = Setting(dim=8, slots=3, heads=2)
 
@@ -29,6 +30,22 @@ def test_flex_slots_are_projected_slots(monkeypatch: pytest.MonkeyPatch) -> None
             plain(part.unsqueeze(0), torch.ones(1, len(part), dtype=torch.bool)) for part in x.split(sizes.tolist())
         ]
     torch.testing.assert_close(found, torch.cat(expected, dim=1).squeeze(0))
+
+
+def test_the_padded_formulation_is_the_module() -> None:
+    padded = PaddedSlots(Setting(dim=12, slots=5, heads=3)).double()
+    with torch.no_grad():
+        padded.memory.integrate.lin_film.weight.normal_(std=0.5)
+    batch = get_shape("molecules-6").batch()
+    x = torch.randn(len(batch), 12, dtype=torch.float64)
+    torch.testing.assert_close(padded(x, batch, 6), padded.memory(x, batch))
+
+
+def test_a_molecule_is_a_chain() -> None:
+    layer = LocalLayer(Setting(dim=4, slots=2, heads=1))
+    layer(torch.randn(5, 4), torch.tensor([0, 0, 0, 1, 1]), 2)
+    assert layer.edges is not None
+    assert layer.edges[0].tolist() == [[0, 1, 3, 1, 2, 4], [1, 2, 4, 0, 1, 3]]
 
 
 class Devices(TorchDispatchMode):

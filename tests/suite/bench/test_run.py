@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from mooring.suite.bench import Setting, WrongResult, bench
 from mooring.suite.bench import compare as comparing
-from mooring.suite.bench.compare import COPY, PRODUCTS, settings
+from mooring.suite.bench.compare import settings
+from mooring.suite.bench.measure import COPY, PRODUCTS
 from mooring.suite.bench.peers import PEERS
 from mooring.suite.chapters import build_report
 from mooring.suite.cli import app

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.suite.records import RecordError, RunRecord, reader, record_path, run
+from mooring.suite.records import RecordError, RunRecord, record_path
 
 RECORD = RunRecord(
     task="toy",
@@ -31,25 +31,6 @@ def test_round_trip_keeps_every_float(tmp_path: Path) -> None:
     # The control: the comparison sees the last bit of a float.
     best = {"mse": math.nextafter(0.1 + 0.2, 1)}
     assert dataclasses.replace(again, metrics={**again.metrics, "best": best}).to_text() != RECORD.to_text()
-
-
-def test_diagnostics_too_large_to_be_read_are_left_out_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (reader, run):
-        monkeypatch.setattr(module, "LARGEST_FILE", 2**16)
-    large = {"small": [1.0], "write": [[0.1] * 3000] * 4, "read": [[0.1] * 3000] * 2, "count": list(range(9))}
-    path = tmp_path / "large.json"
-    dataclasses.replace(RECORD, diagnostics=large).write(path)
-    assert RunRecord.read(path).diagnostics == {
-        "small": [1.0],
-        "read": large["read"],
-        "count": large["count"],
-        "left_out": {"write": "0.1 MB"},
-    }
-    monkeypatch.setattr(run, "LARGEST_FILE", 9)
-    with pytest.raises(RecordError, match=r"large\.json: would have .* Evaluate less often"):
-        RECORD.write(path)
 
 
 @pytest.mark.parametrize(

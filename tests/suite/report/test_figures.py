@@ -18,9 +18,8 @@ from mooring.suite.chapters import REPORT
 from mooring.suite.motifs.figures import by_count
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report import documents
-from mooring.suite.report.drawing import PALETTE, colours, spread
+from mooring.suite.report.drawing import PALETTE, Picture, colours, spread
 from mooring.suite.report.groups import Group, group
-from mooring.suite.report.picture import Picture
 from mooring.suite.two_radius.maps import in_slot_order, matrix
 
 build = partial(documents.make_table, REPORT)

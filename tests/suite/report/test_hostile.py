@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from mooring.suite import cli
 from mooring.suite.chapters import build_report, tables_text, write_figures
 from mooring.suite.records import Record, Records
-from mooring.suite.records.reader import LARGEST_FILE
 from mooring.suite.report import RecordError, Summary
 from mooring.suite.report.page import salvage
 
@@ -210,31 +209,23 @@ def test_what_may_not_be_read(folder: Path) -> None:
 def test_what_the_system_refuses_to_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "secret.json").write_text("{}")
     (folder / "closed").mkdir()
-    usual_open, usual_scan = Path.open, os.scandir
+    usual_read, usual_scan = Path.read_text, os.scandir
 
     def refuse_file(path: Path, *arguments: Any, **options: Any) -> Any:
         if path.name == "secret.json":
             raise PermissionError(13, "Permission denied", str(path))
-        return usual_open(path, *arguments, **options)
+        return usual_read(path, *arguments, **options)
 
     def refuse_folder(path: Any) -> Any:
         if str(path).endswith("closed"):
             raise PermissionError(13, "Permission denied", str(path))
         return usual_scan(path)
 
-    monkeypatch.setattr(Path, "open", refuse_file)
+    monkeypatch.setattr(Path, "read_text", refuse_file)
     monkeypatch.setattr(os, "scandir", refuse_folder)
     summary = build(folder)
     assert "cannot be read (Permission denied)" in noted(summary, "secret.json")
     assert "cannot be read (Permission denied)" in noted(summary, "closed")
-
-
-def test_a_file_of_a_hundred_megabytes_is_refused_by_its_size(folder: Path) -> None:
-    with (folder / "vast.json").open("wb") as file:
-        file.write(b'{"schema": 1, "kind": "run", "model": "')
-        file.truncate(100 * 2**20)
-    note = noted(build(folder), "vast.json")
-    assert f"100 MB, a record may have at most {LARGEST_FILE // 2**20} MB" in note
 
 
 def test_a_file_name_that_is_no_text(folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from mooring.suite.train.config import (
     ConfigError,
+    TrainConfig,
     defaults,
     flat,
     override,
@@ -15,7 +16,7 @@ from mooring.suite.train.config import (
     strict,
     to_json,
 )
-from mooring.suite.train.experiment import TrainConfig, get_experiment
+from mooring.suite.train.experiment import get_experiment
 
 WHERE = "two-radius 'quick'"
 CONFIG = TrainConfig(epochs=3, steps_per_epoch=5, learning_rate=0.01)

@@ -12,8 +12,7 @@ import pytest
 from mooring import zoo
 from mooring.nn import MemoryOptions, SlotVirtualNode
 from mooring.suite.train import RunRequest, get_experiment, list_experiments, run_one
-from mooring.suite.train.config import ConfigError, flat, override, to_json
-from mooring.suite.train.experiment import MemoryConfig
+from mooring.suite.train.config import ConfigError, MemoryConfig, flat, override, to_json
 from mooring.suite.train.memories import effective_options, idle_options
 
 MODEL = {"two-radius-original": "gcn+anchored"}

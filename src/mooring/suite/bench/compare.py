@@ -1,27 +1,52 @@
-"""Comparison of all contestants on one batch: time relative to the floor and to the slots, and extra memory."""
+"""Comparison of contestants on one batch: checked against the oracle, then timed against the floor and the slots."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mooring.suite.bench.gate import check_oracle
-from mooring.suite.bench.measure import Timing, extra_memory, keep_freed_memory, run_in_new_process, seconds, step
-from mooring.suite.bench.peers import OURS, Forward, Peer, get_peer
+from mooring import ops
+from mooring.ops import SlotState, reference
+from mooring.suite.bench.measure import (
+    COPY,
+    PRODUCTS,
+    Timing,
+    extra_memory,
+    floor,
+    keep_freed_memory,
+    run_in_new_process,
+    seconds,
+    step,
+)
+from mooring.suite.bench.peers import ALONE, DEFAULT, LOCAL, OURS, Forward, Peer, get_peer
 from mooring.suite.bench.shapes import Setting, get_shape
 
 Row = dict[str, Any]
-Run = Callable[[], None]
-PRODUCTS, COPY = "floor: products", "floor: copy"
-
+TOLERANCE = 1e-10
+# Nodes for the oracle, which is a Python loop, and for the plain formula, which must cover several tiles.
+FEW, MANY = 300, 20_000
 # Values of a sweep over sizes, which varies one size at a time.
 VARIED: dict[str, tuple[int, ...]] = {"slots": (4, 16, 64, 256), "heads": (1, 2, 4, 8), "dim": (64, 128, 256, 512)}
+# Widths and slots of ordinary batches of molecules, and threads of the sweeps that vary them.
+WIDTHS, SLOTS, THREADS = (64, 128), 8, (1, 2)
+# Width and slots of each shape in the comparison of the default module.
+SIZES = {
+    "molecules-64": (64, 8),
+    "molecules-512": (128, 8),
+    "peptides": (128, 16),
+    "skewed": (128, 16),
+    "large": (128, 16),
+}
+
+
+class WrongResult(ValueError):
+    """Error of a fast path that does not agree with the oracle."""
 
 
 def compare(shape: str, peers: Sequence[str], setting: Setting, repeats: int, memory: bool) -> list[Row]:
@@ -70,6 +95,48 @@ def settings(base: Setting) -> list[Setting]:
     return list(dict.fromkeys([base, *around]))
 
 
+def compare_batches(shape: str, peers: Sequence[str], base: Setting, repeats: int) -> list[Row]:
+    """Return one row per width and number of threads: training times relative to the default module."""
+    batch = get_shape(shape).batch()
+    rows = []
+    for threads in _each_number_of_threads():
+        for width in WIDTHS:
+            times = time_peers(batch, peers, replace(base, dim=width, slots=SLOTS), repeats)[0]["training"]
+            ours = times[DEFAULT]
+            row: Row = {"graphs": int(batch[-1]) + 1, "nodes": batch.numel(), "width": width, "threads": threads}
+            row |= {f"{name}_over_slots": times[name].minimum / ours.minimum for name in peers if name != DEFAULT}
+            rows.append(row | {"noise": ours.median / ours.minimum})
+    return rows
+
+
+def compare_default(shape: str, peers: Sequence[str], base: Setting, repeats: int) -> list[Row]:
+    """Return one row per number of threads: training times of the default module and of peers.
+
+    The default module uses the C++ operators if they are installed, and is timed without them too.
+    """
+    batch = get_shape(shape).batch()
+    width, slots = SIZES.get(shape, (base.dim, base.slots))
+    rows = []
+    for threads in _each_number_of_threads():
+        times = time_peers(batch, peers, replace(base, dim=width, slots=slots), repeats)[0]["training"]
+        row: Row = {"shape": shape, "nodes": batch.numel(), "width": width, "slots": slots, "threads": threads}
+        for name, words in ((DEFAULT, "default"), (ALONE, "PyTorch alone")):
+            row[f"{words} over {LOCAL}"] = times[name].minimum / times[LOCAL].minimum
+            row[f"ISAB over {words}"] = times["ISAB"].minimum / times[name].minimum
+        rows.append(row | {"noise": times[DEFAULT].median / times[DEFAULT].minimum})
+    return rows
+
+
+def _each_number_of_threads() -> Iterator[int]:
+    before = torch.get_num_threads()
+    try:
+        for threads in THREADS:
+            torch.set_num_threads(threads)
+            yield threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def time_peers(
     batch: Tensor, peers: Sequence[str], setting: Setting, repeats: int
 ) -> tuple[dict[str, dict[str, Timing]], dict[str, str]]:
@@ -80,20 +147,22 @@ def time_peers(
     num_graphs = int(batch[-1]) + 1
     x = torch.randn(batch.numel(), setting.dim, device=setting.device)
     notes, passes = {}, {"forward": False, "training": True}
-    functions: dict[str, dict[str, Callable[[], object]]] = {
-        kind: dict(floor(batch.numel(), setting, backward=backward)) for kind, backward in passes.items()
-    }
+    functions = {kind: floor(batch.numel(), setting, backward=backward) for kind, backward in passes.items()}
     for name in peers:
         peer = get_peer(name)
-        notes[name] = _too_large(peer, batch, setting)
+        notes[name] = peer.too_large(batch, setting)
         if notes[name]:
             continue
         module = peer.place(setting).train()
         forward = partial(_call, peer.call(module), batch, num_graphs)
         steps = {kind: step(forward, module, x.to(peer.dtype), backward=backward) for kind, backward in passes.items()}
-        notes[name] = _compiler_error(peer, steps["forward"])
-        if notes[name]:
-            continue
+        if peer.compiled:
+            try:
+                steps["forward"]()
+            except Exception as error:  # compilers raise all kinds of errors
+                first, *_ = [*str(error).strip().splitlines(), type(error).__name__]
+                notes[name] = f"left out: {first[:200]}"
+                continue
         notes[name] = peer.no_backward(setting.device)
         functions["forward"][name] = steps["forward"]
         if not notes[name]:
@@ -133,97 +202,59 @@ def _call(forward: Forward, batch: Tensor, num_graphs: int, x: Tensor) -> Tensor
     return forward(x, batch, num_graphs)
 
 
-def _too_large(peer: Peer, batch: Tensor, setting: Setting) -> str:
-    """Return why the peer is omitted on this batch, or an empty string."""
-    return peer.too_large(int(torch.bincount(batch).max()), int(batch[-1]) + 1, setting)
-
-
 def _has_memory(peer: Peer, batch: Tensor, setting: Setting) -> bool:
     """Return whether the peak of a training call can be measured and belongs to the peer alone."""
-    return not (peer.compiled or peer.no_backward(setting.device) or _too_large(peer, batch, setting))
+    return not (peer.compiled or peer.no_backward(setting.device) or peer.too_large(batch, setting))
 
 
-def _compiler_error(peer: Peer, run: Callable[[], object]) -> str:
-    """Return the message of a compiled contestant whose compiler does not work here; raise any other error."""
-    if not peer.compiled:
-        return ""
-    try:
-        run()
-    except Exception as error:  # compilers raise all kinds of errors
-        return f"left out: {str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__}"
-    return ""
+def check_oracle(batch: Tensor) -> float:
+    """Compare values and gradients of write and read with slow references; return the largest error.
 
-
-def floor(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Run]:
-    """Return the lower bounds of a write and a read, timed with all contestants: bare matrix products, and one copy."""
-    products = folded if setting.folded else projected
-    return {PRODUCTS: products(num_nodes, setting, backward=backward), COPY: copy(num_nodes, setting)}
-
-
-def folded(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """Return the skinny products of write and read over all nodes, without graph boundaries.
-
-    Write and read have two products each forward and four backward, none recomputed. Outputs are allocated beforehand,
-    so that only the products are timed.
+    The oracle runs on a thinned copy of the batch, in which every graph keeps its share; the plain formula over all
+    nodes at once runs on the first nodes. Both run on the device of the batch.
     """
-    node_shape, slot_shape, dim = (num_nodes, setting.rows), (setting.rows, setting.dim), setting.dim
-    with torch.device(setting.device):
-        x, table = torch.randn(num_nodes, dim), torch.randn(slot_shape)
-        weights, scores = torch.rand(node_shape), torch.empty(node_shape)
-        wide, small = torch.empty(num_nodes, dim), torch.empty(slot_shape)
-
-    def score() -> None:
-        torch.mm(x, table.t(), out=scores)
-
-    def spread() -> None:
-        torch.mm(weights, table, out=wide)
-
-    def collect() -> None:
-        torch.mm(weights.t(), x, out=small)
-
-    write, read = [score, collect], [score, spread]
-    if backward:
-        write += [score, spread, spread, collect]  # of the weights; of the keys and the values; of the queries
-        read += [score, spread, collect, collect]  # of the weights; of the queries; of the keys and the values
-
-    def run() -> None:
-        for product in (*write, *read):
-            product()
-
-    return run
+    thinned = batch[:: max(batch.numel() // FEW, 1)].unique(return_inverse=True)[1]
+    error = max(_compare(thinned, reference), _compare(batch[:MANY], _Plain))
+    if not error <= TOLERANCE:
+        raise WrongResult(
+            f"bench: write or read differs from the oracle by {error:.3g}, above {TOLERANCE:g}. "
+            "Nothing was timed; run the tests of mooring.ops."
+        )
+    return error
 
 
-def projected(num_nodes: int, setting: Setting, *, backward: bool) -> Run:
-    """Return the products for large slots x heads, which first project nodes to keys, values and queries.
+class _Plain:
+    """Plain formulas over all nodes at once, with torch's autograd."""
 
-    Backward, each product has two of its own size.
-    """
-    head_dim = setting.dim // setting.heads
-    with torch.device(setting.device):
-        x, weight = torch.randn(num_nodes, setting.dim), torch.randn(setting.dim, setting.dim)
-        wide = torch.empty(num_nodes, setting.dim)
-        nodes = torch.randn(setting.heads, num_nodes, head_dim)
-        slots = torch.randn(setting.heads, head_dim, setting.slots)
-        scores = torch.empty(setting.heads, num_nodes, setting.slots)
-        context = torch.empty(setting.heads, num_nodes, head_dim)
+    @staticmethod
+    def write(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> SlotState:
+        scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, query.size(1), -1))
+        graphs = int(index.max()) + 1
+        where = index[:, None, None].expand_as(scores)
+        top = scores.new_full((graphs, *scores.shape[1:]), float("-inf"))
+        top = top.scatter_reduce(0, where, scores.detach(), "amax")
+        masses = (scores - top[index]).exp()
+        mass = torch.zeros_like(top).index_add(0, index, masses)
+        parts = torch.einsum("nmh,nhd->nmhd", masses, value.expand(-1, query.size(1), -1))
+        total = parts.new_zeros(graphs, *parts.shape[1:]).index_add(0, index, parts)
+        return SlotState(total / mass.unsqueeze(-1), mass.log() + top)
 
-    def run() -> None:
-        for _ in range(3 if backward else 1):
-            for _ in ("write", "read"):
-                for _ in ("in", "out"):
-                    torch.mm(x, weight, out=wide)
-                torch.bmm(nodes, slots, out=scores)
-                torch.bmm(scores, slots.transpose(1, 2), out=context)
-
-    return run
+    @staticmethod
+    def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> Tensor:
+        weights = torch.einsum("nhd,mhd->nmh", query, key).softmax(dim=1)
+        return torch.einsum("nmh,nmhd->nhd", weights, value[index])
 
 
-def copy(num_nodes: int, setting: Setting) -> Run:
-    """Return one copy of the features."""
-    with torch.device(setting.device):
-        x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
-
-    def run() -> None:
-        out.copy_(x)
-
-    return run
+def _compare(index: Tensor, slow: object) -> float:
+    generator, heads, dim = torch.Generator().manual_seed(0), 2, 5
+    shapes = (index.numel(), 1, dim), (3, heads, dim), (int(index.max()) + 1, 3, heads, dim)
+    x, query, grad = (torch.randn(shape, dtype=torch.float64, generator=generator).to(index.device) for shape in shapes)
+    results = []
+    for module in (ops, slow):
+        inputs = [x.clone().requires_grad_(), query.clone().requires_grad_()]
+        state = module.write(inputs[1], inputs[0], inputs[0], index)  # type: ignore[attr-defined]
+        context = module.read(inputs[0].expand(-1, heads, -1), inputs[1], state.content, index)  # type: ignore[attr-defined]
+        # A mean, so that gradients have the same size for any number of nodes.
+        loss = (state.content * grad).mean() + state.log_mass.mean() + context.square().mean()
+        results.append([state.content, state.log_mass, context, *torch.autograd.grad(loss, inputs)])
+    return max(float((fast - plain).detach().abs().max()) for fast, plain in zip(*results, strict=True))

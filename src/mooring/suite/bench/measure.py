@@ -1,4 +1,4 @@
-"""Time and peak memory of a call, in this process or in a separate one."""
+"""Time and peak memory of a call, in this process or in a separate one, and the lower bounds of both ops."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from mooring.suite.bench.shapes import Setting, get_shape
 # A contestant whose first call takes this many seconds is timed in one round only: one digit of its ratio is enough.
 PATIENCE = 4.0
 # Names of glibc's mallopt(3).
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
-NEVER = -1
+M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, -1
+# The bare products, and one copy of the features, which are timed with all contestants.
+PRODUCTS, COPY = "floor: products", "floor: copy"
 # Linux's status of this process, and the file that resets its peak memory.
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -54,17 +55,60 @@ def seconds(functions: Mapping[str, Callable[[], object]], repeats: int, device:
 
 
 def _seconds(function: Callable[[], object], device: str) -> float:
-    synchronise(device)
+    synchronise = torch.cuda.synchronize if device == "cuda" else lambda: None
+    synchronise()
     start = time.perf_counter()
     function()
-    synchronise(device)
+    synchronise()
     return time.perf_counter() - start
 
 
-def synchronise(device: str) -> None:
-    """Wait until the device has finished; a CPU always has."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+def floor(num_nodes: int, setting: Setting, *, backward: bool) -> dict[str, Callable[[], object]]:
+    """Return the lower bounds of a write and a read, timed with all contestants: bare matrix products, and one copy."""
+    with torch.device(setting.device):
+        x, out = torch.randn(num_nodes, setting.dim), torch.empty(num_nodes, setting.dim)
+        products = (_folded if setting.folded else _projected)(x, out, setting, backward=backward)
+    return {PRODUCTS: products, COPY: lambda: out.copy_(x)}
+
+
+def _folded(x: Tensor, wide: Tensor, setting: Setting, *, backward: bool) -> Callable[[], object]:
+    """Return the skinny products of write and read over all nodes, without graph boundaries.
+
+    Write and read have two products each forward and four backward, none recomputed. Outputs are allocated beforehand,
+    so that only the products are timed.
+    """
+    table, small = torch.randn(setting.rows, setting.dim), torch.empty(setting.rows, setting.dim)
+    weights, scores = torch.rand(len(x), setting.rows), torch.empty(len(x), setting.rows)
+    score, spread, collect = (x, table.t(), scores), (weights, table, wide), (weights.t(), x, small)
+    products = [score, collect, score, spread]
+    if backward:
+        products += [score, spread, spread, collect]  # of the weights; of the keys and the values; of the queries
+        products += [score, spread, collect, collect]  # of the weights; of the queries; of the keys and the values
+
+    def run() -> None:
+        for left, right, out in products:
+            torch.mm(left, right, out=out)
+
+    return run
+
+
+def _projected(x: Tensor, wide: Tensor, setting: Setting, *, backward: bool) -> Callable[[], object]:
+    """Return the products for large slots x heads, which first project nodes to keys, values and queries.
+
+    Backward, each product has two of its own size.
+    """
+    weight, head_dim = torch.randn(setting.dim, setting.dim), setting.dim // setting.heads
+    nodes, slots = torch.randn(setting.heads, len(x), head_dim), torch.randn(setting.heads, head_dim, setting.slots)
+    scores, context = torch.empty(setting.heads, len(x), setting.slots), torch.empty_like(nodes)
+
+    def run() -> None:
+        for _ in range(2 * (3 if backward else 1)):  # write and read
+            torch.mm(x, weight, out=wide)
+            torch.mm(x, weight, out=wide)
+            torch.bmm(nodes, slots, out=scores)
+            torch.bmm(scores, slots.transpose(1, 2), out=context)
+
+    return run
 
 
 def step(forward: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, *, backward: bool) -> Callable[[], object]:
@@ -161,14 +205,13 @@ def _peak_memory(name: str, shape: str, setting: Setting) -> dict[str, int]:
 
     # Warm up: code, thread pools and parameter gradients do not belong to the call, nor does the caller's memory.
     step(lambda part: forward(part, few, num_graphs), module, x[: few.numel()], backward=True)()
-    grad = torch.ones(peer.output_rows(num_nodes, num_graphs), setting.dim, dtype=peer.dtype, device=setting.device)
+    rows = num_graphs if peer.readout else num_nodes
+    grad = torch.ones(rows, setting.dim, dtype=peer.dtype, device=setting.device)
 
     def run() -> None:
         forward(x.requires_grad_(), batch, num_graphs).backward(grad)
 
-    extra = growth(run, setting.device)
-    size = peer.dtype.itemsize * setting.dim
-    return {"extra": extra, "tensors": (2 * num_nodes + grad.size(0)) * size}
+    return {"extra": growth(run, setting.device), "tensors": (2 * num_nodes + rows) * peer.dtype.itemsize * setting.dim}
 
 
 def growth(run: Callable[[], object], device: str = "cpu") -> int:

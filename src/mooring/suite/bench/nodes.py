@@ -16,8 +16,7 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.nn import SlotVirtualNode
-from mooring.suite.bench.compare import Row, floor_seconds, time_peers_in_new_process
-from mooring.suite.bench.gate import TOLERANCE, WrongResult
+from mooring.suite.bench.compare import TOLERANCE, Row, WrongResult, floor_seconds, time_peers_in_new_process
 from mooring.suite.bench.measure import Timing, extra_memory, seconds
 from mooring.suite.bench.peers import OURS
 from mooring.suite.bench.shapes import Setting
@@ -40,46 +39,34 @@ def compare_nodes(
 ) -> Iterator[tuple[list[Row], list[dict[str, Any]]]]:
     """Yield after every size the rows of time per node and memory so far, and the panels of their plot."""
     unit = min(sizes, key=lambda size: abs(size - UNIT))
-    times_by_key: dict[tuple[int, str, str], float] = {}
+    seconds_of: dict[tuple[int, str, str], float] = {}
     rows: list[Row] = []
     for size in sizes:
-        notes: dict[str, str] = {}
         timings: dict[str, dict[str, Timing]] = {"forward": {}, "training": {}}
+        notes: dict[str, str] = {}
         if size <= MOST_IN_MEMORY:
             timings, notes = time_peers_in_new_process(f"1x{size}", peers, setting, repeats)
-        mapped = _mapped(size, setting, repeats)
         for kind, times in timings.items():
+            minima = {name: timing.minimum for name, timing in times.items()}
+            if kind == "forward":
+                minima[MAPPED] = _mapped(size, setting, repeats)
             for name in [*peers, MAPPED]:
-                if name == MAPPED:
-                    time = mapped if kind == "forward" else None
-                else:
-                    time = times[name].minimum if name in times else None
-                if time is None and not notes.get(name):
+                if name not in minima and name not in notes:
                     continue
-                if time is not None:
-                    times_by_key[size, name, kind] = time
-                with_memory = memory and kind == "training" and time is not None and size >= LEAST_FOR_MEMORY
-                rows.append(
-                    {
-                        "nodes": size,
-                        "contestant": name,
-                        "pass": kind,
-                        "over_floor": time / floor_seconds(times) if time is not None and times else None,
-                        "extra_memory": extra_memory([name], f"1x{size}", setting)[name] if with_memory else None,
-                        "note": notes.get(name),
-                    }
-                )
-        if (unit, OURS, "training") in times_by_key:
-            yield _per_node(rows, times_by_key, unit), _panels(sizes, [*peers, MAPPED], times_by_key, unit)
-
-
-def _per_node(rows: list[Row], times: dict[tuple[int, str, str], float], unit: int) -> list[Row]:
-    """Add to the rows their time per node, as a multiple of the slots' at ``unit`` nodes."""
-    for row in rows:
-        key = (row["nodes"], row["contestant"], row["pass"])
-        base = (unit, row["contestant"] if row["contestant"] == MAPPED else OURS, row["pass"])
-        row["time_per_node"] = times[key] / row["nodes"] / (times[base] / unit) if key in times else None
-    return rows
+                row: Row = {"nodes": size, "contestant": name, "pass": kind, "over_floor": None, "extra_memory": None}
+                if name in minima:
+                    seconds_of[size, name, kind] = minima[name]
+                    row["over_floor"] = minima[name] / floor_seconds(times) if times else None
+                    if memory and kind == "training" and size >= LEAST_FOR_MEMORY:
+                        row["extra_memory"] = extra_memory([name], f"1x{size}", setting)[name]
+                rows.append(row | {"note": notes.get(name)})
+        if (unit, OURS, "training") not in seconds_of:
+            continue
+        for row in rows:
+            size_, name, kind = key = (row["nodes"], row["contestant"], row["pass"])
+            base = seconds_of[unit, MAPPED if name == MAPPED else OURS, kind] / unit
+            row["time_per_node"] = seconds_of[key] / size_ / base if key in seconds_of else None
+        yield rows, _panels(sizes, [*peers, MAPPED], seconds_of, unit)
 
 
 def _mapped(size: int, setting: Setting, repeats: int) -> float:

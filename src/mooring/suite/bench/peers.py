@@ -9,12 +9,14 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
-from torch_geometric.nn import GPSConv, SetTransformerAggregation
+from torch.nn.functional import scaled_dot_product_attention
+from torch_geometric.nn import GINEConv, GPSConv, SetTransformerAggregation
 from torch_geometric.nn.aggr.utils import InducedSetAttentionBlock
 from torch_geometric.utils import to_dense_batch
 
@@ -22,7 +24,6 @@ from mooring import ops, zoo
 from mooring.named import suggest
 from mooring.nn import SlotVirtualNode, VirtualNode
 from mooring.ops.plain import is_small
-from mooring.suite.bench import batches
 from mooring.suite.bench.shapes import Setting
 
 Forward = Callable[[Tensor, Tensor, int], Tensor]
@@ -30,6 +31,10 @@ Forward = Callable[[Tensor, Tensor, int], Tensor]
 # Largest number of scores and of features that a peer may hold at once; a larger shape is skipped with a note.
 MOST_SCORES, MOST_NUMBERS = 400_000_000, 150_000_000
 FLEX_BACKWARD = "flex_attention has no backward on CPU"
+# The names of contestants that sweeps refer to.
+OURS, DEFAULT, ALONE, PADDED, LOCAL = "slots", "slots, FiLM", "slots, PyTorch alone", "plain padded", "GINEConv"
+# Prefix of zoo modules as contestants, as in ``zoo.lse``; and the module with a score for every pair.
+ZOO, DENSE = "zoo.", "transformer"
 
 
 class WriteRead(nn.Module):
@@ -59,13 +64,17 @@ class ProjectedSlots(nn.Module):
         self.write_out, self.read_out = nn.Linear(dim, dim), nn.Linear(dim, dim)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        key, value = (self.split(part) for part in self.write_key_value(x).chunk(2, dim=-1))
-        query = self.split(self.write_query(self.slots)).expand(x.size(0), -1, -1, -1)
-        written = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None])
-        memory = self.slots + self.write_out(written.transpose(1, 2).flatten(2))
-        key, value = (self.split(part) for part in self.read_key_value(memory).chunk(2, dim=-1))
-        read = nn.functional.scaled_dot_product_attention(self.split(self.read_query(x)), key, value)
-        return x + self.read_out(read.transpose(1, 2).flatten(2))
+        write = partial(scaled_dot_product_attention, attn_mask=mask[:, None, None])
+        return self.attend(x, self.slots, write, scaled_dot_product_attention)
+
+    def attend(self, x: Tensor, slots: Tensor, write: Callable[..., Any], read: Callable[..., Any]) -> Tensor:
+        """Write to the slots and read from them, each by an attention function of queries, keys and values."""
+        key, value = map(self.split, self.write_key_value(x).chunk(2, dim=-1))
+        written = write(self.split(self.write_query(slots)).expand(x.size(0), -1, -1, -1), key, value)
+        memory = slots + self.write_out(written.transpose(1, 2).flatten(2))
+        key, value = map(self.split, self.read_key_value(memory).chunk(2, dim=-1))
+        context = read(self.split(self.read_query(x)), key, value)
+        return x + self.read_out(context.transpose(1, 2).flatten(2))
 
     def split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
@@ -84,30 +93,17 @@ class FlexSlots(ProjectedSlots):
 
     def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:  # type: ignore[override]
         if self.masks is None:
-            self.masks = self._masks(batch, num_graphs)
-        x = x.unsqueeze(0)
-        key, value = (self.split(part) for part in self.write_key_value(x).chunk(2, dim=-1))
-        query = self.split(self.write_query(self.slots.repeat(num_graphs, 1)).unsqueeze(0))
-        written = self.attention(query, key, value, block_mask=self.masks[0])
-        memory = self.slots.repeat(num_graphs, 1) + self.write_out(written.transpose(1, 2).flatten(2))
-        key, value = (self.split(part) for part in self.read_key_value(memory).chunk(2, dim=-1))
-        read = self.attention(self.split(self.read_query(x)), key, value, block_mask=self.masks[1])
-        return (x + self.read_out(read.transpose(1, 2).flatten(2))).squeeze(0)
-
-    def _masks(self, batch: Tensor, num_graphs: int) -> tuple[BlockMask, BlockMask]:
-        slots, nodes = self.slots.size(0), batch.numel()
-
-        def slot_sees(b: Tensor, h: Tensor, slot: Tensor, node: Tensor) -> Tensor:
-            return slot // slots == batch[node]
-
-        def node_sees(b: Tensor, h: Tensor, node: Tensor, slot: Tensor) -> Tensor:
-            return slot // slots == batch[node]
-
-        rows = num_graphs * slots
-        return (
-            create_block_mask(slot_sees, None, None, rows, nodes, device=batch.device),
-            create_block_mask(node_sees, None, None, nodes, rows, device=batch.device),
-        )
+            slots, rows, nodes = self.slots.size(0), num_graphs * self.slots.size(0), batch.numel()
+            self.masks = (
+                create_block_mask(
+                    lambda b, h, slot, node: slot // slots == batch[node], None, None, rows, nodes, device=batch.device
+                ),
+                create_block_mask(
+                    lambda b, h, node, slot: slot // slots == batch[node], None, None, nodes, rows, device=batch.device
+                ),
+            )
+        write, read = (partial(self.attention, block_mask=mask) for mask in self.masks)
+        return self.attend(x.unsqueeze(0), self.slots.repeat(num_graphs, 1), write, read).squeeze(0)
 
 
 class DenseAttention(nn.Module):
@@ -117,8 +113,66 @@ class DenseAttention(nn.Module):
         super().__init__()
         self.conv = GPSConv(setting.dim, conv=None, heads=setting.heads, norm=None, attn_type=kind)
 
-    def forward(self, x: Tensor, batch: Tensor) -> Tensor:
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         return self.conv(x, torch.empty(2, 0, dtype=torch.long, device=x.device), batch)
+
+
+class PaddedSlots(nn.Module):
+    """:class:`~mooring.nn.SlotVirtualNode` in plain PyTorch: pad, ``einsum``, ``logsumexp``, and autograd.
+
+    Same parameters and same outputs, without plan, checks, masks or a choice of order.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.memory = SlotVirtualNode(setting.dim, setting.slots, setting.heads)
+
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        write, update, read, film = self.memory.write, self.memory.update, self.memory.read, self.memory.integrate
+        assert read is not None
+        heads, dim = self.memory.heads, self.memory.channels // self.memory.heads
+        sizes = torch.bincount(batch, minlength=num_graphs)
+        length = int(sizes.max())
+        first = (torch.arange(num_graphs, device=x.device) * length - sizes.cumsum(0) + sizes).index_select(0, batch)
+        place = torch.arange(x.size(0), device=x.device) + first
+        h = x.new_zeros(num_graphs * length, x.size(1)).index_copy(0, place, x).view(num_graphs, length, -1)
+        absent = torch.arange(length, device=x.device) >= sizes.unsqueeze(1)
+
+        assert write.addresses is not None
+        address, value = nn.functional.layer_norm(h, h.shape[-1:]), write.lin_value(h).unflatten(-1, (heads, dim))
+        shared = torch.einsum("mhc,glc->gmhl", write.addresses.table(), address)
+        scores = shared.masked_fill(absent[:, None, None], float("-inf"))
+        log_mass = scores.logsumexp(-1)
+        content = torch.einsum("gmhl,glhd->gmhd", (scores - log_mass.unsqueeze(-1)).exp(), value)
+
+        u = update.norm_in(update.lin_out(content.flatten(2)))
+        slots = update.norm_out(u + update.feed_forward(u))
+        slots = slots + update.mass_mlp(nn.functional.softplus(log_mass - update.anchor_logit))
+
+        value = read.lin_value(slots).unflatten(-1, (heads, dim))
+        context = read.lin_out(torch.einsum("gmhl,gmhd->glhd", shared.softmax(1), value).flatten(2))
+        hidden = nn.functional.gelu(film.lin_node(h) + context)
+        gamma, beta = film.lin_film(hidden).tanh().chunk(2, -1)
+        out: Tensor = (1 + 0.5 * gamma) * h + beta
+        return out.flatten(0, 1).index_select(0, place)
+
+
+class LocalLayer(nn.Module):
+    """GINE layer over chains of bonds, two directed edges per bond: the local work of a model with a memory."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        dim = setting.dim
+        self.conv = GINEConv(nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim)))
+        self.edges: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        if self.edges is None:
+            start = (batch[1:] == batch[:-1]).nonzero().squeeze(1)
+            forward = torch.stack([start, start + 1])
+            bonds = torch.cat([forward, forward.flip(0)], dim=1)
+            self.edges = bonds, torch.randn(bonds.size(1), x.size(1), device=x.device)
+        return self.conv(x, *self.edges)
 
 
 @dataclass(frozen=True)
@@ -129,14 +183,13 @@ class Peer:
         build: setting -> module.
         call: module -> forward function.
         scores: ``(largest graph, graphs, setting)`` -> number of attention scores in memory at once, if any.
-        dtype: dtype of the features and the parameters.
         compiled: whether it is compiled; the compiler's memory would be measured too.
         no_cpu_backward: reason that only the forward pass can be timed on a CPU.
         readout: whether it returns one row per graph, not per node.
     """
 
     name: str
-    build: Callable[[Setting], nn.Module]
+    build: Callable[[Setting], Any]
     call: Callable[[Any], Forward]
     scores: Callable[[int, int, Setting], int] | None = None
     dtype: torch.dtype = torch.float32
@@ -157,18 +210,16 @@ class Peer:
         """Return why only the forward pass can be timed, or an empty string."""
         return self.no_cpu_backward if device == "cpu" else ""
 
-    def too_large(self, largest: int, graphs: int, setting: Setting) -> str:
-        """Return why a shape is skipped, or an empty string."""
+    def too_large(self, batch: Tensor, setting: Setting) -> str:
+        """Return why the peer is skipped on a batch, or an empty string."""
         if self.scores is None:
             return ""
+        largest, graphs = int(torch.bincount(batch).max()), int(batch[-1]) + 1
         scores = self.scores(largest, graphs, setting)
         if scores > MOST_SCORES:
             return f"left out: {scores:,} scores at once"
         numbers = graphs * largest * setting.dim
         return f"left out: {numbers:,} features once padded" if numbers > MOST_NUMBERS else ""
-
-    def output_rows(self, num_nodes: int, num_graphs: int) -> int:
-        return num_graphs if self.readout else num_nodes
 
 
 def _ragged(module: Any) -> Forward:
@@ -183,18 +234,6 @@ def _dense(module: Any) -> Forward:
     return forward
 
 
-def _plain(module: Any) -> Forward:
-    return lambda x, batch, num_graphs: module(x, batch, num_graphs)
-
-
-def _layer(module: Any) -> Forward:
-    return lambda x, batch, num_graphs: module(x, batch)
-
-
-def _default(setting: Setting) -> nn.Module:
-    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
-
-
 def _in_pytorch(module: Any) -> Forward:
     """As without the C++ operators; the back end of a backward is that of its forward."""
 
@@ -204,6 +243,10 @@ def _in_pytorch(module: Any) -> Forward:
             return module(x, plan=plan)
 
     return forward
+
+
+def _default(setting: Setting) -> nn.Module:
+    return SlotVirtualNode(setting.dim, setting.slots, setting.heads)
 
 
 def _slots(setting: Setting) -> nn.Module:
@@ -229,19 +272,18 @@ def _one_row_scores(largest: int, graphs: int, setting: Setting) -> int:
     return graphs * setting.slots * graphs * largest
 
 
-OURS = "slots"
 PEERS = {
     peer.name: peer
     for peer in (
         Peer(OURS, _slots, _ragged),
-        Peer("slots, FiLM", _default, _ragged),
-        Peer("slots, PyTorch alone", _default, _in_pytorch),
+        Peer(DEFAULT, _default, _ragged),
+        Peer(ALONE, _default, _in_pytorch),
         Peer("slots, compiled", _slots, lambda m: _ragged(torch.compile(m, dynamic=True)), compiled=True),
         Peer("slots, bf16", _slots, _ragged, dtype=torch.bfloat16),
         Peer("write + read", WriteRead, _ragged),
         Peer("OGB-style VN", lambda s: VirtualNode(s.dim, "sum"), _ragged),
-        Peer(batches.PADDED, batches.PaddedSlots, _plain, _slot_scores),
-        Peer("GINEConv", batches.LocalLayer, _plain),
+        Peer(PADDED, PaddedSlots, _ragged, _slot_scores),
+        Peer(LOCAL, LocalLayer, _ragged),
         Peer("ISAB", lambda s: InducedSetAttentionBlock(s.dim, s.slots, heads=s.heads), _dense, _slot_scores),
         Peer("projected + SDPA", ProjectedSlots, _dense, _slot_scores),
         Peer("flex_attention", FlexSlots, _ragged, _one_row_scores, compiled=True, no_cpu_backward=FLEX_BACKWARD),
@@ -252,13 +294,10 @@ PEERS = {
             _pair_scores,
             readout=True,
         ),
-        Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _layer, _pair_scores),
-        Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _layer, _feature_scores),
+        Peer("GPSConv multihead", lambda s: DenseAttention(s, "multihead"), _ragged, _pair_scores),
+        Peer("GPSConv performer", lambda s: DenseAttention(s, "performer"), _ragged, _feature_scores),
     )
 }
-
-# Prefix of zoo modules as contestants, as in ``zoo.lse``; and the module with a score for every pair.
-ZOO, DENSE = "zoo.", "transformer"
 
 
 def get_peer(name: str) -> Peer:
@@ -275,7 +314,9 @@ def get_peer(name: str) -> Peer:
         if entry.name == "none":
             raise ValueError("bench: 'zoo.none' builds no module; nothing to time.")
         scores = _pair_scores if entry.name == DENSE else None
-        return Peer(name, lambda setting: _from_zoo(entry, setting), _ragged, scores)
+        return Peer(
+            name, lambda s: entry.build(zoo.MemorySpec(channels=s.dim, slots=s.slots, heads=s.heads)), _ragged, scores
+        )
     hint = suggest(name, slugs, f"the peers are {', '.join(slugs)}, and zoo.NAME.")
     raise ValueError(f"bench: unknown peer {name!r}; {hint}")
 
@@ -283,9 +324,3 @@ def get_peer(name: str) -> Peer:
 def zoo_peers() -> list[str]:
     """Return the names of all modules of the zoo as contestants."""
     return [ZOO + name for name in zoo.names() if name != "none"]
-
-
-def _from_zoo(entry: zoo.Entry, setting: Setting) -> nn.Module:
-    module = entry.build(zoo.MemorySpec(channels=setting.dim, slots=setting.slots, heads=setting.heads))
-    assert module is not None
-    return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +12,11 @@ import torch
 from rich.console import Console
 
 from mooring.named import suggest
-from mooring.suite.bench.batches import DEFAULT, MOLECULES, PADDED, PEERS_OF_BATCHES, compare_batches
-from mooring.suite.bench.compare import compare, compare_sizes
-from mooring.suite.bench.default import ALONE, PEERS_OF_DEFAULT, compare_default
-from mooring.suite.bench.default import SIZES as SIZES_OF_DEFAULT
+from mooring.suite.bench.compare import SIZES as SIZES_OF_DEFAULT
+from mooring.suite.bench.compare import Row, compare, compare_batches, compare_default, compare_sizes
 from mooring.suite.bench.measure import keep_freed_memory
 from mooring.suite.bench.nodes import PEERS_BY_SIZE, SIZES, compare_nodes
-from mooring.suite.bench.peers import OURS, PEERS, get_peer, zoo_peers
+from mooring.suite.bench.peers import ALONE, DEFAULT, LOCAL, OURS, PADDED, PEERS, get_peer, zoo_peers
 from mooring.suite.bench.shapes import SHAPES, Setting, get_shape
 from mooring.suite.terminal import FittedTable
 from mooring.table import Column, Table
@@ -36,7 +35,7 @@ TITLES = {
 USUAL = {
     "peers": tuple(SHAPES),
     "slots": ("medium",),
-    "batches": MOLECULES,
+    "batches": ("molecules-32", "molecules-64", "molecules-256", "molecules-512"),
     "default": tuple(SIZES_OF_DEFAULT),
     "zoo": ("1x200", "1x2000", "1x20000"),
 }
@@ -96,16 +95,27 @@ def bench(
     setting = setting or Setting()
     if setting.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("bench: device 'cuda' was requested, but torch finds no CUDA device. Use 'cpu'.")
-    default = {
-        "peers": [name for name in PEERS if name not in (PADDED, ALONE, "GINEConv")],
+    default: dict[str, Sequence[str]] = {
+        "peers": [name for name in PEERS if name not in (PADDED, ALONE, LOCAL)],
         "nodes": PEERS_BY_SIZE,
         "slots": (OURS, "ISAB"),
-        "batches": PEERS_OF_BATCHES,
-        "default": PEERS_OF_DEFAULT,
+        "batches": (DEFAULT, PADDED, LOCAL, "OGB-style VN", "GPSConv multihead"),
+        "default": (DEFAULT, ALONE, LOCAL, "ISAB"),
         "zoo": zoo_peers(),
-    }[sweep]
+    }
+    # The comparison of the default module needs all of its peers.
+    peers = default[sweep] if sweep == "default" else peers or default[sweep]
     first = DEFAULT if sweep in ("batches", "default") else OURS
-    chosen = list(dict.fromkeys([first, *(get_peer(name).name for name in peers or default)]))
+    chosen = list(dict.fromkeys([first, *(get_peer(name).name for name in peers)]))
+    with_memory = partial(compare, memory=memory)
+    measure: dict[str, Callable[..., list[Row]]] = {
+        "peers": with_memory,
+        "slots": compare_sizes,
+        "batches": compare_batches,
+        "default": compare_default,
+        "zoo": with_memory,
+    }
+    save = save or (lambda record: None)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -124,24 +134,14 @@ def bench(
     try:
         if sweep == "nodes":
             for record["rows"], record["series"] in compare_nodes(sizes, chosen, setting, repeats, memory):
-                if save is not None:
-                    save(record)
-        for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
-            if sweep == "batches":
-                record["rows"] += compare_batches([shape], chosen, setting, repeats)
-            elif sweep == "default":
-                record["rows"] += compare_default([shape], PEERS_OF_DEFAULT, setting, repeats)
-            elif sweep == "slots":
-                record["rows"] += compare_sizes(shape, chosen, setting, repeats)
-            else:
-                record["rows"] += compare(shape, chosen, setting, repeats, memory)
-            record["shapes"][shape] = get_shape(shape).about
-            if save is not None:
                 save(record)
+        for shape in () if sweep == "nodes" else shapes or USUAL[sweep]:
+            record["rows"] += measure[sweep](shape, chosen, setting, repeats)
+            record["shapes"][shape] = get_shape(shape).about
+            save(record)
     finally:
         torch.set_num_threads(before)
-    if save is not None:
-        save(record)
+    save(record)
     if console is not None:
         console.print(FittedTable(table(record)))
     return record

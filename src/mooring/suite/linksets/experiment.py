@@ -25,11 +25,10 @@ from mooring.suite.linksets.metrics import (
     split_metrics,
 )
 from mooring.suite.linksets.model import LinkNet, matched_sizes
-from mooring.suite.train.config import OutOfRange
+from mooring.suite.train.config import FiniteConfig, MemoryConfig, OutOfRange
 from mooring.suite.train.engines import cores
-from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.experiment import FiniteExperiment, register_experiment
 from mooring.suite.train.memories import describe
-from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 EVALUATION_BATCH = 50
 SIZE_BINS = 6
@@ -40,7 +39,7 @@ class LinkConfig(FiniteConfig, MemoryConfig):
     """Training schedule, graphs and memory of the link-set experiment.
 
     Args:
-        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
+        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.config.FiniteConfig`.
         graphs: nodes and rules, see :class:`~mooring.suite.linksets.data.LinkSettings`.
         data_seed: seed of the graphs, which all models and seeds share; see ``docs/linksets.md``.
         validation_graphs, test_graphs, larger_graphs: graphs of each split.

@@ -26,11 +26,10 @@ from mooring.suite.meshes.data import (
 )
 from mooring.suite.meshes.metrics import relative_errors
 from mooring.suite.meshes.model import MeshNet
-from mooring.suite.train.config import OutOfRange
+from mooring.suite.train.config import FiniteConfig, MemoryConfig, OutOfRange
 from mooring.suite.train.engines import cores
-from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.experiment import FiniteExperiment, register_experiment
 from mooring.suite.train.memories import check_model, describe, memory_of
-from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
 
 # An evaluation batch has about this many nodes.
 EVALUATION_NODES = 20_000
@@ -43,7 +42,7 @@ class MeshConfig(FiniteConfig, MemoryConfig):
     """Training, plates, network and memory.
 
     Args:
-        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`; a graph is
+        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.config.FiniteConfig`; a graph is
             a mesh.
         plates: physics, nodes and holes, see :class:`~mooring.suite.meshes.data.PlateSettings`.
         data_seed: seed of the meshes, which runs of all models and seeds share.

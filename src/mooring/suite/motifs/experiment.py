@@ -17,9 +17,8 @@ from mooring.suite.motifs.data.dataset import MotifBatch, MotifDataset, cached_c
 from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReadoutSpec
-from mooring.suite.train.config import ConfigError, OutOfRange
-from mooring.suite.train.experiment import register_experiment
-from mooring.suite.train.schedule import FiniteConfig, FiniteExperiment
+from mooring.suite.train.config import ConfigError, FiniteConfig, OutOfRange
+from mooring.suite.train.experiment import FiniteExperiment, register_experiment
 
 # Errors below this are quadratic in the loss: pure L1 would move weights by full steps at the optimum.
 LOSS_KNEE = 0.05
@@ -34,7 +33,7 @@ class CensusConfig(FiniteConfig):
     """Training schedule and ranges of the census.
 
     Args:
-        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.schedule.FiniteConfig`.
+        batch_size, train_graphs, warmup_epochs: as in :class:`~mooring.suite.train.config.FiniteConfig`.
         census: ranges of the graphs, see :class:`~mooring.suite.motifs.data.MotifSettings`.
         validation_graphs: graphs that select the epoch.
         test_graphs: graphs of each test split.

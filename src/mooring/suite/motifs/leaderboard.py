@@ -15,7 +15,8 @@ from mooring.suite.motifs.data import MOTIF_NAMES
 from mooring.suite.motifs.data.dataset import MotifBatch
 from mooring.suite.motifs.experiment import CensusConfig, CensusExperiment, learned_backbone
 from mooring.suite.motifs.model import GINBackbone
-from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.config import MemoryConfig
+from mooring.suite.train.experiment import register_experiment
 from mooring.suite.train.memories import describe
 
 

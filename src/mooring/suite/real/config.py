@@ -15,10 +15,9 @@ from mooring.named import suggest
 from mooring.nn import MemoryOptions
 from mooring.suite.real.data.catalogue import RISING, Metric
 from mooring.suite.real.data.files import MissingData, load, require
-from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import MemoryConfig
+from mooring.suite.train.config import MemoryConfig, OutOfRange
+from mooring.suite.train.experiment import WarmedExperiment
 from mooring.suite.train.memories import check_model, describe, memory_of
-from mooring.suite.train.schedule import WarmedExperiment
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from mooring.suite.real.data.catalogue import ATOMS, BONDS, Metric
 from mooring.suite.real.data.encodings import Encoding, encoded
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, official, score
-from mooring.suite.train.config import OutOfRange
-from mooring.suite.train.experiment import TrainConfig, register_experiment
-from mooring.suite.train.schedule import shuffled
+from mooring.suite.train.config import OutOfRange, TrainConfig
+from mooring.suite.train.experiment import register_experiment, shuffled
 
 EVALUATION_BATCH = 256
 GENERATED_GRAPHS = 60

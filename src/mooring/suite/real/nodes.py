@@ -21,7 +21,8 @@ from mooring.suite.real.data import NODE_SETS, NodeSet, data_folder, generated_n
 from mooring.suite.real.data.catalogue import Metric
 from mooring.suite.real.data.packed import Split
 from mooring.suite.real.metrics import loss_of, score
-from mooring.suite.train.experiment import TrainConfig, register_experiment
+from mooring.suite.train.config import TrainConfig
+from mooring.suite.train.experiment import register_experiment
 
 # Convolutions that Adjacency computes as matrix products; the others send a message along every edge.
 MULTIPLIED = ("SAGEConv", "GCNConv")

@@ -163,7 +163,7 @@ def code_hashes(modules: Iterable[str]) -> dict[str, str]:
             continue
         root = file.parents[module.count(".") + (file.name == "__init__.py")]
         installed = any(root.is_relative_to(sysconfig.get_path(kind)) for kind in ("purelib", "platlib"))
-        files = {file} if installed else _with_imports(file, root)
+        files = {file} if installed else _with_imports(file, root, set())
         hashes |= {path.relative_to(root).as_posix(): digest([path.read_bytes()]) for path in files}
     return dict(sorted(hashes.items()))
 
@@ -179,14 +179,11 @@ def _source(module: str) -> Path | None:
     return Path(origin).absolute() if origin and Path(origin).is_file() else None
 
 
-def _with_imports(file: Path, root: Path) -> set[Path]:
-    files: set[Path] = set()
-    waiting = [file]
-    while waiting:
-        path = waiting.pop()
-        if path not in files:
-            files.add(path)
-            waiting += _imports(path, root)
+def _with_imports(file: Path, root: Path, files: set[Path]) -> set[Path]:
+    if file not in files:
+        files.add(file)
+        for path in _imports(file, root):
+            _with_imports(path, root, files)
     return files
 
 

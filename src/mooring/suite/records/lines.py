@@ -18,7 +18,6 @@ from typing import Any
 
 from mooring.suite.records.identity import digest
 from mooring.suite.records.reader import (
-    LARGEST_FILE,
     check_content,
     check_schema,
     make_record,
@@ -28,11 +27,13 @@ from mooring.suite.records.reader import (
 from mooring.suite.records.record import LINES, SCHEMA, Record, RecordError
 
 CURVES, BOARD = ".curves.jsonl.xz", "board"
-LARGEST_BOARD = 16 * LARGEST_FILE
 # Fields that a line always has itself.
 NEVER_SHARED = ("file", "model", "preset", "seed", "metrics")
 _RESTORE = "Restore the line from git, or delete it and publish the record again."
 
+# The names that lead to a field, and fields by their paths.
+Names = tuple[str, ...]
+Fields = Mapping[Names, Any]
 # Reads the curves and diagnostics of a record, given its `file` and the place of its line, for messages.
 Curves = Callable[[str, Path], Mapping[str, Any]]
 
@@ -53,29 +54,33 @@ def pack(records: Mapping[str, Mapping[str, Any]]) -> tuple[bytes, bytes]:
         lines.append(light)
         curves += [_json({"file": file, **bulk})] if bulk else []
     packed = lzma.compress("".join(curves).encode(), preset=9 | lzma.PRESET_EXTREME) if curves else b""
+    flat = [dict(flatten(line)) for line in lines]
     # The longest first: newer records have fields that older ones lack.
-    order = list(
-        dict.fromkeys(name for line in sorted(lines, key=lambda line: -len(names(line))) for name in names(line))
-    )
-    lines = [ordered(line, order) for line in lines]
-    shared = common([{name: line[name] for name in line if name not in NEVER_SHARED} for line in lines])
+    longest = sorted(flat, key=lambda line: -len({place for path in line for place in above(path)}))
+    order = list(dict.fromkeys(name for line in longest for path in line for name in path))
+    flat = [ordered(line, order) for line in flat]
+    shared = common(flat)
     hashed = digest([packed]) if packed else None
-    board = {"schema": SCHEMA, "kind": BOARD, "curves": hashed, "order": order, "shared": shared}
-    return "".join(map(_json, [board, *(without(line, shared) for line in lines)])).encode(), packed
+    board = {"schema": SCHEMA, "kind": BOARD, "curves": hashed, "order": order, "shared": nest(shared)}
+    differing = [
+        {path: value for path, value in line.items() if path not in shared or _json(value) != _json(shared[path])}
+        for line in flat
+    ]
+    return "".join(map(_json, [board, *map(nest, differing)])).encode(), packed
 
 
 def read_lines(path: Path) -> Iterator[Record | RecordError]:
     """Yield the records of a file of lines, or a RecordError in place of each that is not usable."""
-    shared: Mapping[str, Any] = {}
+    shared: Fields = {}
     order: list[str] = []
     curves: Curves | None = None
-    texts = read_text(path, LARGEST_BOARD).split("\n")
+    texts = read_text(path).split("\n")
     first = Path(f"{path}:1")
     board = parse_json(texts[0], first, _RESTORE)
     if isinstance(board, dict) and board.get("kind") == BOARD:
         check_schema(board, first)
         header = Record(first, BOARD, board, _RESTORE)
-        shared, order = header.mapping("shared"), list(map(str, header.items("order")))
+        shared, order = dict(flatten(header.mapping("shared"))), list(map(str, header.items("order")))
         curves = reader_of_curves(board, path)
         texts[0] = ""
     for number, text in enumerate(texts, start=1):
@@ -83,8 +88,12 @@ def read_lines(path: Path) -> Iterator[Record | RecordError]:
         try:
             if text:
                 data = parse_json(text, place, _RESTORE)
-                whole = ordered(merged(shared, data), order) if isinstance(data, dict) else data
-                yield _read_line(whole, place, curves)
+                if isinstance(data, dict):
+                    line = dict(flatten(data))
+                    # A null of the line takes the place of a shared object.
+                    inherited = {path: value for path, value in shared.items() if line.keys().isdisjoint(above(path))}
+                    data = nest(ordered(inherited | line, order))
+                yield _read_line(data, place, curves)
         except RecordError as error:
             yield error
 
@@ -142,78 +151,55 @@ def reader_of_curves(board: Mapping[str, Any], path: Path) -> Curves | None:
     return read
 
 
-def common(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def flatten(record: Mapping[str, Any], path: Names = ()) -> Iterator[tuple[Names, Any]]:
+    """Yield the fields of a record and of its objects by their paths of names; metrics stay whole.
+
+    >>> dict(flatten({"seed": 0, "config": {"slots": 8}, "metrics": {"best": {}}}))
+    {('seed',): 0, ('config', 'slots'): 8, ('metrics',): {'best': {}}}
+    """
+    for name, value in record.items():
+        if isinstance(value, Mapping) and value and name not in NEVER_SHARED:
+            yield from flatten(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
+def nest(fields: Fields) -> dict[str, Any]:
+    """Invert :func:`flatten`."""
+    whole: dict[str, Any] = {}
+    for (*outer, last), value in fields.items():
+        place = whole
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return whole
+
+
+def common(records: Sequence[Fields]) -> dict[Names, Any]:
     """Return the fields that all records have, each with its most frequent value, if it occurs twice.
 
-    >>> common([{"a": 1, "b": {"c": 2, "d": 3}}, {"a": 1, "b": {"c": 2, "d": 4}}])
-    {'a': 1, 'b': {'c': 2}}
+    >>> common([{("a",): 1, ("b", "c"): 2, ("b", "d"): 3}, {("a",): 1, ("b", "c"): 2, ("b", "d"): 4}])
+    {('a',): 1, ('b', 'c'): 2}
     """
-    shared: dict[str, Any] = {}
-    for name in [name for name in records[0] if all(name in record for record in records)] if records else []:
-        values = [record[name] for record in records]
-        if all(isinstance(value, Mapping) for value in values):
-            if inner := common(values):
-                shared[name] = inner
-            continue
-        text, times = min(Counter(map(_json, values)).items(), key=lambda item: (-item[1], item[0]))
-        if times > 1:
-            shared[name] = json.loads(text)
+    shared: dict[Names, Any] = {}
+    for path in records[0] if records else ():
+        if path[0] not in NEVER_SHARED and all(path in record for record in records):
+            counts = Counter(_json(record[path]) for record in records)
+            text, times = min(counts.items(), key=lambda item: (-item[1], item[0]))
+            if times > 1 and (value := json.loads(text)) != {}:
+                shared[path] = value
     return shared
 
 
-def names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of all fields, depth first, without the names inside metrics.
-
-    >>> names({"seed": 0, "config": {"slots": 8}, "metrics": {"best": {}}})
-    ['seed', 'config', 'slots', 'metrics']
-    """
-    every = []
-    for name, value in record.items():
-        every += [name, *(names(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else [])]
-    return every
-
-
-def ordered(record: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a record and of its objects in the given order of names.
-
-    >>> ordered({"config": {"rate": 1, "slots": 2}, "seed": 3}, ["seed", "config", "slots", "rate"])
-    {'seed': 3, 'config': {'slots': 2, 'rate': 1}}
-    """
+def ordered(fields: Fields, order: Sequence[str]) -> dict[Names, Any]:
+    """Return the fields in the given order of names."""
     rank = {name: place for place, name in enumerate(order)}
-
-    def arranged(fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: arranged(value) if isinstance(value, Mapping) and name not in NEVER_SHARED else value
-            for name, value in sorted(fields.items(), key=lambda item: rank.get(item[0], len(rank)))
-        }
-
-    return arranged(record)
+    return dict(sorted(fields.items(), key=lambda item: [rank.get(name, len(rank)) for name in item[0]]))
 
 
-def without(record: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without the fields that equal the shared ones; :func:`merged` puts them back."""
-    left: dict[str, Any] = {}
-    for name, value in record.items():
-        if name not in shared:
-            left[name] = value
-        elif isinstance(value, Mapping) and isinstance(shared[name], Mapping):
-            left |= {name: inner} if (inner := without(value, shared[name])) else {}
-        elif _json(value) != _json(shared[name]):
-            left[name] = value
-    return left
-
-
-def merged(shared: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with the shared fields that its line lacks.
-
-    >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
-    {'a': 1, 'b': {'c': 2, 'd': 3}}
-    """
-    whole = {**shared, **record}
-    for name in shared.keys() & record.keys():
-        if isinstance(shared[name], Mapping) and isinstance(record[name], Mapping):
-            whole[name] = merged(shared[name], record[name])
-    return whole
+def above(path: Names) -> Iterator[Names]:
+    """Yield the path of a field and those of the objects that hold it."""
+    return (path[:length] for length in range(1, len(path) + 1))
 
 
 def by_column(rows: list[Mapping[str, Any]]) -> Any:

@@ -93,15 +93,23 @@ def publish(runs: Path, results: Path, files: Iterable[Path] | None = None) -> l
     records = load([runs] if files is None else files)
     if records.notes:
         raise RecordError(records.notes[0])
-    _require_clean(records, results)
+    if refused := [f"{path}: {why}" for path, why in commit_problems(records, results).items()]:
+        more = f" And {len(refused) - 3} more." if len(refused) > 3 else ""
+        raise RecordError(f"{' '.join(refused[:3])}{more} Nothing was published. Make them again from a clean commit.")
     boards: dict[str, dict[str, Record]] = {}
     copies: dict[Path, Record] = {}
     for record in records:
         file = record.origin.relative_to(runs)
-        if record.kind in PACKED:
-            boards.setdefault(_board(record, file), {})[file.as_posix()] = record
-        else:
+        if record.kind not in PACKED:
             copies[results / file] = record
+        elif len(file.parts) > 1:
+            boards.setdefault(file.parts[0], {})[file.as_posix()] = record
+        else:
+            raise RecordError(
+                f"{record.path}: lies in no folder of its board. Give the folder above, as in "
+                "runs/TASK/PRESET/MODEL.json.",
+                record.path,
+            )
     for name, added in boards.items():
         _write_board(results / name, added)
     for path, record in copies.items():
@@ -123,22 +131,6 @@ def unpack(source: Path, runs: Path) -> list[Path]:
     for path, record in missing.items():
         write_atomic(path, to_text(record.content))
     return list(missing)
-
-
-def _board(record: Record, file: Path) -> str:
-    if len(file.parts) < 2:
-        raise RecordError(
-            f"{record.path}: lies in no folder of its board. Give the folder above, as in runs/TASK/PRESET/MODEL.json.",
-            record.path,
-        )
-    return file.parts[0]
-
-
-def _require_clean(records: Iterable[Record], results: Path) -> None:
-    refused = [f"{path}: {why}" for path, why in commit_problems(records, results).items()]
-    if refused:
-        more = f" And {len(refused) - 3} more." if len(refused) > 3 else ""
-        raise RecordError(f"{' '.join(refused[:3])}{more} Nothing was published. Make them again from a clean commit.")
 
 
 def _write_board(base: Path, added: dict[str, Record]) -> None:

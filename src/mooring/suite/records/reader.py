@@ -1,15 +1,14 @@
 """Read and validate record files.
 
-A record is one JSON file, or one line of a `.jsonl` file, with a `schema` and a `kind`. Records come from other
-machines and from killed runs, so a file may be a folder, a pipe, half a record or something else entirely.
+A record is one JSON file, or one line of a `.jsonl` file, with a `schema` and a `kind`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,6 @@ from typing import Any
 from mooring.suite.records.identity import record_key
 from mooring.suite.records.record import KINDS, LINES, SCHEMA, Record, RecordError, printable
 
-# The largest record published so far is 0.3 MB.
-LARGEST_FILE = 16 * 2**20
-LONGEST_TEXT = 100_000
-DEEPEST = 32
-LARGEST_WHOLE = 2**63
 # The most complete first; presets with other names come after them.
 PRESETS = ("paper", "full", "quick")
 _AGAIN = "Delete the file and run its command again."
@@ -42,9 +36,6 @@ class Records(Sequence[Record]):
 
     def __getitem__(self, index: Any) -> Any:
         return self.every[index]
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.every)
 
     def without(self, record: Record) -> Records:
         """Return all records but one."""
@@ -78,19 +69,24 @@ def load(sources: Iterable[Path], *, skip: bool = False) -> Records:
         if not source.exists():
             raise RecordError(f"report: no file or folder '{source}'. Give a folder of records, e.g. results/.")
         of_source: dict[tuple[Any, ...], Record] = {}
-        for path, fault in _record_files(source) if source.is_dir() else [(source, "")]:
-            for record in _records_of(path, fault):
-                usable = _unrepeated(record, of_source) if isinstance(record, Record) else record
-                if isinstance(usable, Record):
-                    of_source[record_key(usable)] = usable
-                elif skip:
-                    notes.append(f"Left out: {usable}")
-                else:
-                    raise usable
+        files = _record_files(source) if source.is_dir() else [source]
+        for record in itertools.chain.from_iterable(map(_records_of, files)):
+            if isinstance(record, Record):
+                same = of_source.setdefault(record_key(record), record)
+                if same is record:
+                    continue
+                record = RecordError(
+                    f"{record.path}: the same {record.kind} as {same.path}. Keep one of the two, or a mean would count "
+                    "it twice.",
+                    record.path,
+                )
+            if not skip:
+                raise record
+            notes.append(f"Left out: {record}")
         for key, record in of_source.items():
-            if key in records and records[key].path.resolve() != record.path.resolve():
-                notes.append(printable(f"{record.path} repeats {records[key].path} and was left out."))
-            records.setdefault(key, record)
+            same = records.setdefault(key, record)
+            if same.path.resolve() != record.path.resolve():
+                notes.append(printable(f"{record.path} repeats {same.path} and was left out."))
     return Records(tuple(sorted(records.values(), key=_order)), tuple(notes))
 
 
@@ -132,33 +128,22 @@ def check_schema(data: Mapping[str, Any], path: Path) -> None:
 
 
 def parse_json(text: str, path: Path, remedy: str = _AGAIN) -> Any:
-    """Return the JSON value of a text; RecordError if it is not JSON, repeats a field, or could not be shown."""
+    """Return the JSON value of a text; RecordError if it is not JSON or could not be shown."""
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
-    except RecursionError as error:
-        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {remedy}", path) from error
-    except ValueError as error:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not valid JSON ({error}). {remedy}", path) from error
     check_content(value, path, remedy)
     return value
 
 
-def read_text(path: Path, largest: int | None = None) -> str:
-    """Return the content of a regular file of at most `largest` bytes, by default of a record's size."""
-    largest = largest or LARGEST_FILE
+def read_text(path: Path) -> str:
+    """Return the content of a regular file."""
     try:
-        status = path.stat()
         # Opening a pipe would wait for its writer.
-        if not stat.S_ISREG(status.st_mode):
+        if path.exists() and not path.is_file():
             raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
-        if status.st_size > largest:
-            raise RecordError(
-                f"{path}: {status.st_size / 2**20:.0f} MB, a record may have at most {largest // 2**20} MB. "
-                "Move it out of the folder.",
-                path,
-            )
-        with path.open("rb") as file:
-            return file.read().decode("utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
     except UnicodeDecodeError as error:
@@ -166,53 +151,40 @@ def read_text(path: Path, largest: int | None = None) -> str:
 
 
 def check_content(value: Any, path: Path, remedy: str) -> None:
-    """Raise RecordError for a value with characters that cannot be shown, endless texts or endless nesting."""
-    waiting = [(value, "", 1)]
-    while waiting:
-        item, name, depth = waiting.pop()
-        field = f"field '{name[:200]}'" if name else "the record"
-        fault = ""
-        if depth > DEEPEST:
-            fault = f"nested too deeply, at most {DEEPEST} levels are read"
-        elif isinstance(item, dict):
-            if unfit := [key for key in item if _UNFIT.search(key)]:
-                fault = f"{field} has a field named {unfit[0][:80]!r}, with characters that cannot be shown"
-            waiting += ((inner, f"{name}.{key}".lstrip("."), depth + 1) for key, inner in item.items())
-        elif isinstance(item, list):
-            waiting += ((inner, name, depth + 1) for inner in item)
-        elif isinstance(item, str):
-            if len(item) > LONGEST_TEXT:
-                fault = f"{field} is a text of {len(item):,} characters, at most {LONGEST_TEXT:,} are read"
-            elif _UNFIT.search(item):
-                fault = f"{field} is {item[:80]!r}, with characters that cannot be shown"
-        if fault:
-            raise RecordError(f"{path}: {fault}. {remedy}", path)
+    """Raise RecordError for a text with characters that cannot be shown."""
+    for place, text in _texts(value, "the record"):
+        if _UNFIT.search(text):
+            raise RecordError(f"{path}: {place} {text[:80]!r}, with characters that cannot be shown. {remedy}", path)
 
 
-def _records_of(path: Path, fault: str = "") -> Iterator[Record | RecordError]:
+def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Yield all texts and names of fields in a JSON value, each after the words that say where it is."""
+    if isinstance(value, str):
+        yield f"{place} is", value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, place)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield f"{place} has a field named", name
+            inner = f"{place[:-1]}.{name}'" if place.endswith("'") else f"field '{name}'"
+            yield from _texts(item, inner)
+
+
+def _records_of(file: Path | RecordError) -> Iterator[Record | RecordError]:
     """Yield the records of a file, or a RecordError in place of each that is not usable."""
     try:
-        if fault:
-            raise RecordError(f"{path}: cannot be read ({fault}).", path)
-        if path.suffix == LINES:
+        if isinstance(file, RecordError):
+            yield file
+        elif file.suffix == LINES:
             # Imported on first use: the records of a run that was just trained are files.
             from mooring.suite.records.lines import read_lines
 
-            yield from read_lines(path)
+            yield from read_lines(file)
         else:
-            yield read(path)
+            yield read(file)
     except RecordError as error:
         yield error
-
-
-def _unrepeated(record: Record, others: Mapping[tuple[Any, ...], Record]) -> Record | RecordError:
-    same = others.get(record_key(record))
-    if same is None:
-        return record
-    return RecordError(
-        f"{record.path}: the same {record.kind} as {same.path}. Keep one of the two, or a mean would count it twice.",
-        record.path,
-    )
 
 
 def _check(record: Record) -> None:
@@ -262,18 +234,19 @@ def _check(record: Record) -> None:
         record.parts("series")
 
 
-def _record_files(folder: Path) -> list[tuple[Path, str]]:
-    """Return the files below a folder that are named like records, and with a reason the folders that are closed."""
-    files: list[tuple[Path, str]] = []
+def _record_files(folder: Path) -> list[Path | RecordError]:
+    """Return the files below a folder that are named like records, and an error for each folder that is closed."""
+    closed: list[Path | RecordError] = []
 
-    def closed(error: OSError) -> None:
-        files.append((Path(error.filename), error.strerror or str(error)))
+    def close(error: OSError) -> None:
+        closed.append(RecordError(f"{error.filename}: cannot be read ({error.strerror}).", Path(error.filename)))
 
-    for name, inner, entries in os.walk(folder, onerror=closed):
+    files: list[Path] = []
+    for name, inner, entries in os.walk(folder, onerror=close):
         # A folder may be named like a record; it is reported, not skipped.
-        files += ((Path(name, entry), "") for entry in (*entries, *inner) if entry.endswith((".json", LINES)))
+        files += (Path(name, entry) for entry in (*entries, *inner) if entry.endswith((".json", LINES)))
         inner[:] = [part for part in inner if not part.startswith((".", "_")) and not _of_a_run(Path(name, part))]
-    return sorted(files)
+    return [*closed, *sorted(files)]
 
 
 def _of_a_run(folder: Path) -> bool:
@@ -288,19 +261,3 @@ def _order(record: Record) -> tuple[str, ...]:
     if record.kind == "run":
         return ("run", record.task, record.preset, record.model, f"{record.seed:019d}", str(record.origin))
     return (record.kind, str(record.origin))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"field {twice[:80]!r} is given twice")
-    return fields
-
-
-def _whole(digits: str) -> int:
-    # Python's own limit is thousands of digits, and its message gives advice that does not help here.
-    if len(digits) > 20 or abs(int(digits)) > LARGEST_WHOLE:
-        raise ValueError("a number above 2^63")
-    return int(digits)

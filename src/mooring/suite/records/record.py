@@ -1,6 +1,4 @@
-"""One record as a report reads it. Fields are read by name, and an error names the file and the field.
-
-A published record is a line of `results/BOARD.jsonl`; its curves and diagnostics are read when a field of them is.
+"""One record as a report reads it: a file, or a line of `results/BOARD.jsonl`, whose curves are read when needed.
 
 The kinds are `run` (one training), `verify` (the theorems), `audit` (one module measured), `bench` (speed), `soak`
 (long runs of random inputs and kills) and `mutation` (faults planted to test the tests).
@@ -8,7 +6,6 @@ The kinds are `run` (one training), `verify` (the theorems), `audit` (one module
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,22 +95,22 @@ class Record:
         light = keys and keys[0] != "diagnostics" and (keys[0] != "metrics" or keys[1:2] not in ((), ("epochs",)))
         return self.data if light else self.content
 
-    def find(self, *keys: str) -> Any:
-        """Return the value at a path of keys, or None if the path ends early or holds null."""
-        value: Any = self._fields(keys)
-        for key in keys:
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(key)
-        return value
-
-    def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
-        """Return the value at a path of keys; RecordError if it is missing or of another type."""
+    def _at(self, keys: Sequence[str]) -> Any:
         value: Any = self._fields(keys)
         for key in keys:
             value = value.get(key, _MISSING) if isinstance(value, Mapping) else _MISSING
-            if value is _MISSING:
-                raise self.error(f"field '{'.'.join(keys)}' is missing.")
+        return value
+
+    def find(self, *keys: str) -> Any:
+        """Return the value at a path of keys, or None if the path ends early or holds null."""
+        value = self._at(keys)
+        return None if value is _MISSING else value
+
+    def need(self, *keys: str, kind: type | tuple[type, ...] = object, called: str = "a value") -> Any:
+        """Return the value at a path of keys; RecordError if it is missing or of another type."""
+        value = self._at(keys)
+        if value is _MISSING:
+            raise self.error(f"field '{'.'.join(keys)}' is missing.")
         # To Python a bool is an int, but a flag in place of a number is a mistake in the record.
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool and kind is not object):
             got = f"{type(value).__name__} {value!r}"
@@ -126,11 +123,10 @@ class Record:
     def numbers(self, *keys: str, gaps: bool = False) -> list[Any]:
         """Return a list of numbers; with `gaps`, null is a missing number and is returned as None."""
         values = self.items(*keys)
-        for value in values:
-            if not (gaps and value is None):
-                if not isinstance(value, int | float) or isinstance(value, bool):
-                    raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected numbers.")
-                self._finite(value, keys)
+        for value in values if not gaps else [value for value in values if value is not None]:
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected numbers.")
+            self._finite(value, keys)
         return values
 
     def whole(self, *keys: str) -> int:
@@ -158,19 +154,13 @@ class Record:
         value: Mapping[str, Any] = self.need(*keys, kind=dict, called="an object")
         return value
 
-    def part(self, value: Mapping[str, Any]) -> Record:
-        """Return an object of this record as a record, so that its errors name the file."""
-        return Record(self.path, self.kind, value, self._remedy())
-
     def parts(self, *keys: str) -> list[Record]:
-        """Return a list of objects as records; empty if the field is missing or null."""
-        if self.find(*keys) is None:
-            return []
-        values = self.items(*keys)
+        """Return a list of objects as records, whose errors name this file; empty if the field is missing or null."""
+        values = [] if self.find(*keys) is None else self.items(*keys)
         for value in values:
             if not isinstance(value, Mapping):
                 raise self.error(f"field '{'.'.join(keys)}' holds {value!r:.80}, expected objects.")
-        return [self.part(value) for value in values]
+        return [Record(self.path, self.kind, value, self._remedy()) for value in values]
 
     def setting(self, name: str, default: Any = _MISSING) -> Any:
         """Return a field of a run's configuration, at its top or in a section (`config.task.num_identifiers`)."""
@@ -214,16 +204,16 @@ class Record:
         return self.whole("seed")
 
     def _finite(self, value: float, keys: Sequence[str]) -> float:
-        if not math.isfinite(value) or abs(value) > LARGEST:
-            if keys[0] == "metrics":
-                raise RecordError(
-                    f"{self.path}: field '{'.'.join(keys)}' is {float(value):g}, expected a number. The run diverged, "
-                    "or its data leave the score undefined, and would do so again. Delete the record and train with "
-                    "other settings.",
-                    self.path,
-                )
-            raise self.error(f"field '{'.'.join(keys)}' is {float(value):g}, expected a number.")
-        return float(value)
+        if abs(value) <= LARGEST:
+            return float(value)
+        problem = f"field '{'.'.join(keys)}' is {value!s:.40}, expected a number."
+        if keys[0] != "metrics":
+            raise self.error(problem)
+        raise RecordError(
+            f"{self.path}: {problem} The run diverged, or its data leave the score undefined, and would do so again. "
+            "Delete the record and train with other settings.",
+            self.path,
+        )
 
     def _remedy(self) -> str:
         if self.remedy:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from mooring.suite.files import write_atomic
-from mooring.suite.records.reader import LARGEST_FILE, read
+from mooring.suite.records.reader import read
 from mooring.suite.records.record import SCHEMA, RecordError
 
 PACKAGES = ("mooring", "torch", "torch_geometric", "lightning", "numpy")
@@ -91,6 +93,8 @@ class RunRecord:
         options: the options of the slot memory as it was built; None if not recorded.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
     task: str
     model: str
     seed: int
@@ -119,32 +123,12 @@ class RunRecord:
         return {**named, "config": config}
 
     def to_text(self) -> str:
-        """Return the file's text; diagnostics that would make it too large to be read are left out, largest first.
-
-        Their names and sizes are then in ``diagnostics.left_out``.
-        """
-        content = {"kind": "run", **dataclasses.asdict(self)}
-        text, kept = to_text(content), dict(self.diagnostics)
-        out: dict[str, str] = {}
-        while len(text) > LARGEST_FILE and kept:
-            sizes = {name: len(json.dumps(value)) for name, value in kept.items()}
-            largest = max(sizes, key=sizes.__getitem__)
-            del kept[largest]
-            out[largest] = f"{sizes[largest] / 2**20:.1f} MB"
-            text = to_text({**content, "diagnostics": {**kept, "left_out": out}})
-        return text
+        """Return the file's text."""
+        return to_text({"kind": "run", **dataclasses.asdict(self)})
 
     def write(self, path: Path) -> None:
-        """Write the record atomically; RecordError if it would be too large to be read."""
-        text = self.to_text()
-        if len(text) > LARGEST_FILE:
-            raise RecordError(
-                f"{path}: would have {len(text) / 2**20:.0f} MB without any diagnostics, most of it one row of metrics "
-                f"per epoch; at most {LARGEST_FILE // 2**20} MB are read. Evaluate less often: fewer epochs of more "
-                "steps_per_epoch each.",
-                path,
-            )
-        write_atomic(path, text)
+        """Write the record atomically."""
+        write_atomic(path, self.to_text())
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -154,28 +138,15 @@ class RunRecord:
             raise RecordError(f"{path}: a record of kind {record.kind!r}. Delete it or use another --out.", path)
         content = {name: value for name, value in record.data.items() if name not in ("schema", "kind")}
         try:
-            run = cls(**content)
-        except TypeError as error:
-            raise record.error(f"{error}.") from error
-        for name in content.keys() & _KINDS.keys():
-            record.need(name, kind=_KINDS[name], called=" or ".join(kind.__name__ for kind in _KINDS[name]))
+            # Through JSON, in which pydantic takes an object for a dataclass however strict it is.
+            run: RunRecord = TypeAdapter(cls).validate_json(json.dumps(content))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            name = ".".join(map(str, fault["loc"]))
+            raise record.error(f"field '{name}': {fault['msg']}, got {fault['input']!r:.80}.") from error
         for name in run.metrics["best"]:
             record.need("metrics", "best", name, kind=(int, float), called="a number")
-        for name in run.code or ():
-            record.need("code", name, kind=(str,), called="a text")
         return run
-
-
-# Types of the fields that the reader of all records does not check, or allows to be null.
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("git_commit", "accelerator"), (str,)),
-    **dict.fromkeys(("selected_epoch", "devices"), (int,)),
-    **dict.fromkeys(("diagnostics", "parameters", "versions"), (dict,)),
-    "wall_seconds": (int, float),
-    **dict.fromkeys(("changed", "code", "options"), (dict, type(None))),
-    **dict.fromkeys(("data", "title"), (str, type(None))),
-    "order": (int, type(None)),
-}
 
 
 def record_path(out: Path, task: str, preset: str, model: str, seed: int) -> Path:

@@ -26,9 +26,9 @@ from pathlib import Path
 from mooring.named import suggest
 from mooring.suite.files import write_atomic
 from mooring.suite.records import COMMANDS, RecordError, Records, load
+from mooring.suite.report.drawing import Picture
 from mooring.suite.report.exhibits import CONTRADICTED, Exhibit, Kind, Options
 from mooring.suite.report.page import Report
-from mooring.suite.report.picture import Picture
 from mooring.table import Table
 
 PICTURE = re.compile(
@@ -94,14 +94,7 @@ def pictures(report: Report, text: str, records: Records, document: Path) -> dic
 
 
 def refreshed(report: Report, text: str, records: Records, where: str) -> str:
-    """Return the text with every generated block replaced by its table.
-
-    Args:
-        report: makes the tables.
-        text: markdown.
-        records: the records of the tables.
-        where: name of the file, for errors.
-    """
+    """Return markdown with every generated block replaced by its table; `where` is the name of the file, for errors."""
     pieces = []
     at = 0
     for start in START.finditer(text):
@@ -116,7 +109,10 @@ def refreshed(report: Report, text: str, records: Records, where: str) -> str:
             table = make_table(report, start["name"], records, **options)
             if claimed is not None:
                 _check_seeds(table, start["name"], claimed)
-            _check_claims(table, start["name"])
+            for note in table.notes:
+                if note.startswith(CONTRADICTED):
+                    reason = note.removeprefix(CONTRADICTED)
+                    raise ValueError(f"table '{table.name}': {reason} Change the caption or the records.")
             table = table if columns is None else narrowed(table, columns.split(","))
         except ValueError as error:
             raise RecordError(f"{where}: {error}") from error
@@ -156,13 +152,6 @@ def _check_seeds(table: Table, name: str, claimed: str) -> None:
                 f"table '{name}': the row '{which}' has {row[places[0]]} seeds where {CLAIM}={claimed} is claimed. "
                 "Run it at more, or claim less."
             )
-
-
-def _check_claims(table: Table, name: str) -> None:
-    """Raise ValueError if the records contradict the notes, or a row hides that it differs from the preset."""
-    for note in table.notes:
-        if note.startswith(CONTRADICTED):
-            raise ValueError(f"table '{name}': {note.removeprefix(CONTRADICTED)} Change the caption or the records.")
 
 
 def find(report: Report, kind: Kind, name: str) -> Exhibit:

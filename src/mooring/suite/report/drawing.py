@@ -1,4 +1,4 @@
-"""The style of all figures: one size scale, one palette, labels beside their lines.
+"""Figures: one style for all of them, and a figure as files or as inline SVG with the values of its curves.
 
 Figures are drawn without a background, in one fixed ink colour that becomes `currentColor` in the page, so the same
 drawing is black on white on screen and on paper, and white on black.
@@ -6,11 +6,21 @@ drawing is black on white on screen and on paper, and white on black.
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterable, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from xml.etree import ElementTree
 
+import numpy as np
+
+from mooring.suite.files import write_atomic
 from mooring.suite.report.groups import KNOWN, Group, rank
 
 if TYPE_CHECKING:  # imported on first use: chapters with tables import this module too
@@ -19,8 +29,9 @@ if TYPE_CHECKING:  # imported on first use: chapters with tables import this mod
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# The ids of a curve in a drawing, and of what is hidden together with it.
-CURVE, PART = "curve:", "part:"
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+# The ids of a curve in a drawing, of what is hidden together with it, and of the frame of a pair of axes.
+CURVE, PART, FRAME = "curve:", "part:", "frame:"
 INK = "#10151c"
 MUTED = "#7a828c"
 SMALL, NORMAL, LARGE = 7.5, 8.5, 9.5
@@ -54,6 +65,13 @@ RC = {
     "svg.hashsalt": "mooring",
     "axes.formatter.useoffset": False,
 }
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = "{http://www.w3.org/1999/xlink}href"
+NUMBER = re.compile(r"-?\d+\.\d{2,}")
+GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points", "viewBox")
+# The page sets the font; the other two are defaults.
+NEEDLESS = {"font-family", "font-style", "font-variant"}
 
 
 @cache
@@ -164,3 +182,157 @@ def spread(places: list[float], gap: float, height: float) -> list[float]:
         moved[i] = min(moved[i], limit)
         limit = moved[i] - gap
     return moved
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: panels side by side or, on a narrow screen, below each other.
+
+    Args:
+        name: its name in links and files.
+        title: its heading.
+        caption: what is drawn and what to look for, in two sentences.
+        panels: drawings of at most about four inches, so that a phone shows them at reading size.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Figure, ...]
+
+    @property
+    def slug(self) -> str:
+        """The name made safe for file names and anchors."""
+        return re.sub(r"[^\w,=+-]+", "-", self.name)
+
+    def drawings(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """Return the panels as inline SVG in the ink of the page, each with the values of its curves."""
+        drawings = []
+        for part, panel in enumerate(self.panels):
+            # So that the places of the axes can be found in the SVG.
+            for place, axes in enumerate(panel.axes):
+                axes.patch.set_gid(f"{FRAME}{place}")
+            svg = _bytes(panel, "svg", fonts="none").decode()
+            drawings.append(_inline(svg, panel, f"{self.title}, {part + 1}"))
+        return drawings
+
+    def _repr_html_(self) -> str:
+        """Return the panels side by side and the caption, for a notebook."""
+        panels = "".join(svg for svg, _ in self.drawings())
+        return f"<h4>{escape(self.title)}</h4><div>{panels}</div><p>{escape(self.caption)}</p>"
+
+    def write(self, folder: Path, suffix: str = "svg") -> list[Path]:
+        """Write each panel to a file, on white."""
+        written = []
+        for part in range(len(self.panels)):
+            number = f"-{part + 1}" if len(self.panels) > 1 else ""
+            path = folder / f"{self.slug}{number}.{suffix}"
+            write_atomic(path, self.drawn(part, suffix))
+            written.append(path)
+        return written
+
+    def drawn(self, part: int, suffix: str = "svg") -> bytes:
+        """Return one panel as the content of a file, on white."""
+        return _bytes(self.panels[part], suffix, facecolor="white")
+
+
+def in_style(draw: Draw) -> Draw:
+    """Return the function, drawing in the style of the report."""
+    import matplotlib as mpl
+
+    styled: Draw = mpl.rc_context(RC)(draw)
+    return styled
+
+
+def _inline(svg: str, figure: Figure, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the SVG of a figure as markup for a page, and for each pair of axes its place and the values of curves.
+
+    Args:
+        svg: the SVG that matplotlib wrote of the figure, with text as text.
+        name: the label for screen readers.
+    """
+    # The text comes from matplotlib, which escapes the names in it.
+    root = ElementTree.fromstring(svg)
+    for parent in root.iter():
+        for child in list(parent):
+            if child.tag.endswith(("metadata", "style")):
+                parent.remove(child)
+    frames: dict[int, list[float]] = {}
+    for element in root.iter():
+        _plain(element, frames)
+    natural = [float(value) for value in root.attrib["viewBox"].split()[2:]]
+    wide, high = (f"{value * 4 / 3:.0f}" for value in natural)
+    root.attrib.clear()
+    box = f"0 0 {natural[0]:.1f} {natural[1]:.1f}"
+    root.attrib.update({"viewBox": box, "width": wide, "height": high, "role": "img", "aria-label": name})
+    ElementTree.register_namespace("", SVG[1:-1])
+    charts = [_chart(axes, frames[place]) for place, axes in enumerate(figure.axes) if place in frames]
+    return ElementTree.tostring(root, encoding="unicode"), charts
+
+
+def _plain(element: ElementTree.Element, frames: dict[int, list[float]]) -> None:
+    """Remove styles, needless ids and invisible digits from an element."""
+    attributes = element.attrib
+    for rule in filter(None, (part.strip() for part in attributes.pop("style", "").split(";"))):
+        key, _, value = rule.partition(":")
+        if key.strip() not in NEEDLESS:
+            attributes[key.strip()] = value.strip().replace(INK, "currentColor")
+    if LINK in attributes:
+        attributes["href"] = attributes.pop(LINK)
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
+    for key in GEOMETRY:
+        if key in attributes:
+            attributes[key] = " ".join(NUMBER.sub(lambda number: f"{float(number[0]):.1f}", attributes[key]).split())
+    named = attributes.get("id", "")
+    if named.startswith(FRAME):
+        corners = [float(value) for value in re.findall(r"-?[\d.]+", element[0].attrib["d"])]
+        x, y = corners[0::2], corners[1::2]
+        frames[int(named.removeprefix(FRAME))] = [round(v, 1) for v in (min(x), min(y), max(x), max(y))]
+    if named.startswith((CURVE, PART)):
+        attributes["data-curve"] = named.partition(":")[2]
+    # Ids that nothing refers to would only be the same in every drawing of the page.
+    if element.tag == f"{SVG}g":
+        attributes.pop("id", None)
+    if element.tag not in (f"{SVG}text", f"{SVG}tspan"):
+        element.text = None
+    element.tail = None
+
+
+def _chart(axes: Axes, frame: list[float]) -> dict[str, Any]:
+    """Return the place of a pair of axes, its limits and its curves."""
+    curves = [
+        {
+            "name": str(line.get_gid()).removeprefix(CURVE),
+            "ink": line.get_color(),
+            "x": [_short(value) for value in np.asarray(line.get_xdata())],
+            "y": [_short(value) for value in np.asarray(line.get_ydata())],
+        }
+        for line in axes.lines
+        if (line.get_gid() or "").startswith(CURVE)
+    ]
+    scales = {
+        name: [*map(float, axis.get_view_interval()), axis.get_scale() == "log"]
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis))
+    }
+    return {"frame": frame, **scales, "label": axes.get_xlabel(), "curves": curves}
+
+
+def _short(value: Any) -> float | int:
+    shown = float(f"{float(value):.5g}")
+    return int(shown) if shown.is_integer() else shown
+
+
+def _bytes(figure: Figure, suffix: str, fonts: str = "path", **options: Any) -> bytes:
+    import matplotlib as mpl
+
+    target = io.BytesIO()
+    # No date: the same records give the same page, byte for byte.
+    metadata = {"Date": None} if suffix == "svg" else {}
+    with mpl.rc_context({**RC, "svg.fonttype": fonts}), warnings.catch_warnings():
+        # The font may lack letters of a name; the table beside the figure shows them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            target, format=suffix, bbox_inches="tight", pad_inches=0.04, dpi=160, metadata=metadata, **options
+        )
+    return target.getvalue()

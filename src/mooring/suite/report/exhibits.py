@@ -12,7 +12,7 @@ Names in braces are options of the function, or words that it returns. Page and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter, signature
@@ -26,7 +26,7 @@ from mooring.table import ABSENT, Column, Table
 if TYPE_CHECKING:  # figures need matplotlib, tables do not
     from matplotlib.figure import Figure
 
-    from mooring.suite.report.picture import Picture
+    from mooring.suite.report.drawing import Picture
 
 Kind = Literal["table", "figure"]
 Options = Mapping[str, str]
@@ -133,7 +133,7 @@ class Exhibit:
         return Table(self.name, self.title.format_map(words), body.columns, body.rows, notes, body.alarms, headline)
 
     def _picture(self, records: Records, options: Options) -> Picture | None:
-        from mooring.suite.report.picture import Picture, in_style
+        from mooring.suite.report.drawing import Picture, in_style
 
         drawn = in_style(self.build)(records, **options)
         content = drawn if isinstance(drawn, Panels) else Panels(drawn)
@@ -248,27 +248,24 @@ def chapter(
     return lambda exhibits: Chapter(name, title, " ".join(lead.split()), command.format_map(COMMANDS), needs, exhibits)
 
 
-@dataclass(frozen=True)
-class OtherTasks:
-    """The last chapter: one table per task and preset for runs of tasks without a chapter, such as a user's.
+def other_tasks(known: Collection[str]) -> Chapter:
+    """Return the last chapter: one table per task and preset for runs of tasks without a chapter, such as a user's.
 
     Args:
         known: the tasks that have a chapter.
     """
 
-    known: frozenset[str]
-    name: str = "own"
-    title: str = "Other tasks"
-    lead: str = "What runs of tasks without a chapter of their own measured."
+    def places(records: Records) -> list[dict[str, str]]:
+        runs = dict.fromkeys((run.task, run.preset) for run in records.kind("run") if run.task not in known)
+        return [{"task": task, "preset": preset} for task, preset in runs]
 
-    def section(self, records: Records, *, figures: bool = True) -> Section | None:
-        """Return the section as :meth:`Chapter.section` does; there are no figures."""
-        places = dict.fromkeys((run.task, run.preset) for run in records.kind("run") if run.task not in self.known)
-        tables = tuple(_metrics_table(task, preset, group(records.runs(task, preset))) for task, preset in places)
-        return Section(self.name, self.title, self.lead, tables) if tables else None
+    exhibit = Exhibit("table", "metrics", _metrics, "{task}, preset {preset}", "As recorded{interval}.", each=places)
+    lead = "What runs of tasks without a chapter of their own measured."
+    return Chapter("own", "Other tasks", lead, "", "run", lambda: (exhibit,))
 
 
-def _metrics_table(task: str, preset: str, groups: list[Group]) -> Table:
+def _metrics(records: Records, task: str, preset: str) -> Body:
+    groups = group(records.runs(task, preset))
     fields = dict.fromkeys(
         (part, name)
         for part in METRICS
@@ -277,14 +274,9 @@ def _metrics_table(task: str, preset: str, groups: list[Group]) -> Table:
         for name in run.mapping("metrics", part)
         if not name.startswith(LEARNING)
     )
-    rows = tuple((item.title, *(_cell(item, *field) for field in fields), str(len(item.runs))) for item in groups)
-    columns = (
-        Column("Model", left=True),
-        *(Column(name, group=METRICS[part]) for part, name in fields),
-        Column("Seeds"),
-    )
-    notes = (f"As recorded{interval(groups)}.",)
-    return Table(f"{task}-{preset}", f"{task}, preset {preset}", columns, rows, notes)
+    rows = [(item.title, *(_cell(item, *field) for field in fields), str(len(item.runs))) for item in groups]
+    columns = [Column(name, group=METRICS[part]) for part, name in fields]
+    return Body([Column("Model", left=True), *columns, Column("Seeds")], rows, groups=groups)
 
 
 def _cell(item: Group, part: str, name: str) -> str:

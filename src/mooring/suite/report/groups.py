@@ -5,6 +5,7 @@ Runs are few (three to five seeds), so the interval is Student's: mean ± t(0.97
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -118,11 +119,11 @@ class Group:
 
     @property
     def title(self) -> str:
-        return self._with_variant(title(self.model, self.first))
+        return title(self.model, self.first) + (f" ({self.variant})" if self.variant else "")
 
     @property
     def short(self) -> str:
-        return self._with_variant(short(self.model, self.first))
+        return short(self.model, self.first) + (f" ({self.variant})" if self.variant else "")
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -141,26 +142,22 @@ class Group:
 
     def curves(self, metric: str) -> tuple[list[int], list[list[float]]]:
         """Return the epochs that some seed reached, and the values of all seeds; a stopped run keeps its last value."""
-        runs = [{row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")} for run in self.runs]
-        for run, rows in zip(self.runs, runs, strict=True):
-            if not rows:
+        runs = []
+        for run in self.runs:
+            runs.append({row.whole("epoch"): row.number(metric) for row in run.parts("metrics", "epochs")})
+            if not runs[-1]:
                 raise run.error("field 'metrics.epochs' is empty.")
-        epochs, begun = sorted(set.union(*map(set, runs))), max(map(min, runs))
-        held: list[list[float]] = [[] for _ in epochs]
+        begun = max(map(min, runs))
+        epochs = [epoch for epoch in sorted(set.union(*map(set, runs))) if epoch >= begun]
+        columns = []
         for rows in runs:
-            last = rows[min(rows)]
-            for values, epoch in zip(held, epochs, strict=True):
-                last = rows.get(epoch, last)
-                values.append(last)
-        first = epochs.index(begun)
-        return epochs[first:], held[first:]
+            last = rows[max(epoch for epoch in rows if epoch <= begun)]
+            columns.append([last := rows.get(epoch, last) for epoch in epochs])
+        return epochs, [list(values) for values in zip(*columns, strict=True)]
 
     def has(self, *keys: str) -> bool:
         """Return whether every run of the group has the field."""
         return all(run.find(*keys) is not None for run in self.runs)
-
-    def _with_variant(self, name: str) -> str:
-        return f"{name} ({self.variant})" if self.variant else name
 
 
 def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
@@ -186,20 +183,15 @@ def group(runs: Iterable[Record], apart: Sequence[str] = ()) -> list[Group]:
         shown = [name for name in (*names, *DEFAULT_HARDWARE) if name in config and name not in apart]
         changed = [name for name in shown if name not in usual or config[name] != usual[name]]
         variant = ", ".join(_setting(name, config[name]) for name in changed)
-        _require_distinct(seeds)
-        groups.append(Group(model, variant, tuple(sorted(seeds, key=lambda run: run.seed))))
+        seeds = sorted(seeds, key=lambda run: run.seed)
+        for run, other in itertools.pairwise(seeds):
+            # A seed that occurs twice would make an interval too narrow.
+            if run.seed == other.seed:
+                raise other.error(f"seed {run.seed} of {run.model!r} is in {run.path} too. Delete one of the two.")
+        groups.append(Group(model, variant, tuple(seeds)))
     if all(item.first.find("order") is not None for item in groups):
         return sorted(groups, key=lambda item: (item.first.whole("order"), item.model, item.variant))
     return sorted(groups, key=lambda item: (rank(item.model), item.variant))
-
-
-def _require_distinct(runs: Sequence[Record]) -> None:
-    """Raise RecordError if a seed occurs twice, which would make an interval too narrow."""
-    seen: dict[int, Record] = {}
-    for run in runs:
-        other = seen.setdefault(run.seed, run)
-        if other is not run:
-            raise run.error(f"seed {run.seed} of {run.model!r} is in {other.path} too. Delete one of the two.")
 
 
 def usual_groups(records: Records, task: str, preset: str) -> list[Group]:
@@ -278,12 +270,8 @@ def _setting(name: str, value: Any) -> str:
     words = name.replace("_", " ")
     if isinstance(value, bool):
         return words if value else f"no {words}"
-    return f"{words} {_short(value)}"
-
-
-def _short(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"{words} {text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'}"
 
 
 def show(value: Estimate | None, scale: float = 1.0, digits: int = 3, sign: bool = False) -> str:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from mooring.markup import digest, inert, policy
 from mooring.suite.files import write_atomic
 from mooring.suite.records import Record, RecordError, Records, load, printable
-from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, OtherTasks, Section
+from mooring.suite.report.exhibits import Chapter, Exhibit, Kind, Section, other_tasks
 from mooring.table import Column, Table
 
 T = TypeVar("T")
@@ -97,7 +97,15 @@ class Report:
         sections = [section for section, _ in drawn]
         names = tuple(section.name for section in sections)
         lacking = [chapter for chapter in self.chapters if chapter.name not in names]
-        style, script = _asset("page.css"), f'"use strict";\n(() => {{\n{_asset("page.js")}}})();'
+        style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+        script = f'"use strict";\n(() => {{\n{script}}})();'
+        # The page's own script and style, and those of the pages inside it.
+        allowed = {
+            kind: list(
+                dict.fromkeys([digest(text), *(source for inside in insides for source in inside.allowed(kind))])
+            )
+            for kind, text in (("script", script), ("style", style))
+        }
         html = _template().render(
             sections=[view for _, view in drawn],
             lacking=lacking,
@@ -106,7 +114,7 @@ class Report:
             headline=next((table.headline for section in sections for table in section.tables if table.headline), ""),
             notes=records.notes,
             insides=insides,
-            policy=Markup(_policy(script, style, insides)),
+            policy=Markup(policy(allowed["script"], allowed["style"])),
             style=Markup(style),
             script=Markup(script),
         )
@@ -131,8 +139,8 @@ class Report:
             suffix: `svg` or `png`.
         """
         drawn, _ = self._made(load(sources, skip=True), _drawn)
-        pictures = [block for section, _ in drawn for block in section.blocks if not isinstance(block, Table)]
-        return [path for picture in pictures for path in picture.write(folder, suffix)]
+        blocks = [block for section, _ in drawn for block in section.blocks]
+        return [path for block in blocks if not isinstance(block, Table) for path in block.write(folder, suffix)]
 
     def _made(
         self,
@@ -143,12 +151,12 @@ class Report:
         """Return the chapters that have records, and the records without those that some chapter left out."""
         sections: list[T] = []
         refused: dict[Record, str] = {}
-        every: list[Any] = [*self.chapters]
+        chapters = [*self.chapters]
         known = frozenset(chapter.needs for chapter in self.chapters)
-        if any(run.find("task") not in known for run in records.kind("run")):
-            every.append(OtherTasks(known))
-        for place, chapter in enumerate(every, 1):
-            progress(f"report: {chapter.title}, chapter {place} of {len(every)} ...")
+        if any(run.task not in known for run in records.kind("run")):
+            chapters.append(other_tasks(known))
+        for place, chapter in enumerate(chapters, 1):
+            progress(f"report: {chapter.title}, chapter {place} of {len(chapters)} ...")
             section, without = salvage(partial(make, chapter), records, chapter.title)
             refused |= without
             sections += [section] if section is not None else []
@@ -161,7 +169,8 @@ def provenance(records: Records) -> Table:
     kinds: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         name = f"{record.task}, {record.preset}" if record.kind == "run" else record.kind
-        commit = _short(record.find("git_commit") or "unknown")
+        commit = record.find("git_commit") or "unknown"
+        commit = commit[:10] + ("-dirty" if commit.endswith("-dirty") else "")
         versions = record.find("versions") or {}
         text = ", ".join(f"{key} {versions[key]}" for key in ("python", "torch", "torch_geometric") if key in versions)
         kinds.setdefault(name, []).append((commit, text))
@@ -171,12 +180,7 @@ def provenance(records: Records) -> Table:
         rows.append(
             (name, str(len(origins)), ", ".join(sorted(commits)), "; ".join(sorted(versions_)) or "not recorded")
         )
-    columns = (
-        Column("Records", left=True),
-        Column("Files"),
-        Column("Commit", left=True),
-        Column("Versions", left=True),
-    )
+    columns = tuple(Column(title, left=title != "Files") for title in ("Records", "Files", "Commit", "Versions"))
     return Table("provenance", "Where the numbers come from", columns, tuple(rows))
 
 
@@ -204,11 +208,20 @@ def salvage(make: Callable[[Records], T], records: Records, title: str) -> tuple
 def _drawn(chapter: Chapter, records: Records) -> tuple[Section, dict[str, object]] | None:
     """Return a section and its blocks for the template; some records break a figure only when it is written."""
     section = chapter.section(records)
-    return None if section is None else (section, _view(section))
-
-
-def _short(commit: str) -> str:
-    return commit[:10] + ("-dirty" if commit.endswith("-dirty") else "")
+    if section is None:
+        return None
+    blocks: list[dict[str, object]] = []
+    for block in section.blocks:
+        if isinstance(block, Table):
+            blocks.append({"table": Markup(block.to_html())})
+            continue
+        drawings = block.drawings()
+        curves = [charts for _, charts in drawings]
+        has_curves = any(chart["curves"] for charts in curves for chart in charts)
+        words = {"name": block.slug, "title": block.title, "caption": block.caption}
+        svgs = [Markup(svg) for svg, _ in drawings]
+        blocks.append({**words, "svgs": svgs, "curves": Markup(inert(curves)) if has_curves else None})
+    return section, {"name": section.name, "title": section.title, "lead": section.lead, "blocks": blocks}
 
 
 def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
@@ -219,45 +232,7 @@ def _nothing(sources: Sequence[Path], notes: Sequence[str]) -> str:
     return f"report: no usable record under {where}. {' '.join(notes[:3])}{more}"
 
 
-def _view(section: Section) -> dict[str, object]:
-    """Return a section for the template."""
-    blocks = [
-        {"table": Markup(block.to_html())}
-        if isinstance(block, Table)
-        else {
-            "name": block.slug,
-            "title": block.title,
-            "caption": block.caption,
-            **_panels(block.drawings()),
-        }
-        for block in section.blocks
-    ]
-    return {"name": section.name, "title": section.title, "lead": section.lead, "blocks": blocks}
-
-
-def _panels(drawings: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, object]:
-    """Return the drawings of a figure, and the values of its curves if there are any."""
-    curves = [charts for _, charts in drawings]
-    any_ = any(chart["curves"] for charts in curves for chart in charts)
-    return {"svgs": [Markup(svg) for svg, _ in drawings], "curves": Markup(inert(curves)) if any_ else None}
-
-
-def _policy(script: str, style: str, insides: Sequence[Inside]) -> str:
-    """Return the content-security policy: the page's own script and style, and those of the pages inside it."""
-    allowed = {
-        kind: {hash_: None for inside in insides for hash_ in inside.allowed(kind)} for kind in ("script", "style")
-    }
-    return policy([digest(script), *allowed["script"]], [digest(style), *allowed["style"]])
-
-
-def _asset(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
 @cache
 def _template() -> Template:
-    loader = FileSystemLoader(TEMPLATES)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("page.html.j2")
+    options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, **options).get_template("page.html.j2")

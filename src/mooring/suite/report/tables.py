@@ -1,49 +1,36 @@
-"""Tables of no single task: claims, speed, long tests."""
+"""Tables of no single task: claims, audit cards, speed, long tests."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from mooring.suite.records import COMMANDS, Record, Records
 from mooring.suite.report.exhibits import Body, table
 from mooring.table import ABSENT, Column
 
+# Begins the names of the cards of the zoo, which have a separate table.
+ZOO = "zoo."
+# Measurements whose verdict is a phrase of numbers and needs a wide column.
+PHRASES = ("numeric_range", "dtypes", "cost_growth")
 # The bench record of the compiled kernels.
 KERNELS = "kernels"
-# Fields of a soak record: what was tried, how often, and each thing that must not happen, with its count.
+# Rows of a soak record: what was tried and the field of its number, a thing that must not happen and that of its count.
 TRIED = (
-    (
-        "generated inputs",
-        ("generated", "inputs"),
-        (
-            ("not finite", ("generated", "non_finite")),
-            ("order of nodes matters", ("generated", "order")),
-            ("another graph matters", ("generated", "leak")),
-            ("a node left out matters", ("generated", "left_out")),
-            ("differs from the float64 oracle", ("generated", "oracle")),
-            ("exception", ("generated", "raised")),
-        ),
-    ),
-    (
-        "derivatives in forward mode",
-        ("tried", "tangents"),
-        (("not finite, or not those of the backward", ("generated", "tangent")),),
-    ),
-    (
-        "batches changed in place",
-        ("tried", "changed batch"),
-        (("a plan made before changes too", ("generated", "plan")),),
-    ),
-    ("exported programs", ("tried", "exported"), (("other than the module", ("generated", "exported")),)),
-    ("strings for booleans", ("tried", "strings"), (("accepted", ("generated", "accepted")),)),
-    ("kills of a training", ("kills", "kills"), (("another record", ("kills", "different")),)),
-    (
-        "Triton kernels, interpreted",
-        ("kernels", "inputs"),
-        (("differs from the float64 oracle", ("kernels", "wrong")),),
-    ),
-    ("kinds of broken records", ("reports", "kinds"), (("traceback", ("reports", "tracebacks")),)),
+    ("generated inputs", "generated/inputs", "not finite", "generated/non_finite"),
+    ("generated inputs", "generated/inputs", "order of nodes matters", "generated/order"),
+    ("generated inputs", "generated/inputs", "another graph matters", "generated/leak"),
+    ("generated inputs", "generated/inputs", "a node left out matters", "generated/left_out"),
+    ("generated inputs", "generated/inputs", "differs from the float64 oracle", "generated/oracle"),
+    ("generated inputs", "generated/inputs", "exception", "generated/raised"),
+    ("derivatives in forward mode", "tried/tangents", "not finite, or not those of the backward", "generated/tangent"),
+    ("batches changed in place", "tried/changed batch", "a plan made before changes too", "generated/plan"),
+    ("exported programs", "tried/exported", "other than the module", "generated/exported"),
+    ("strings for booleans", "tried/strings", "accepted", "generated/accepted"),
+    ("kills of a training", "kills/kills", "another record", "kills/different"),
+    ("Triton kernels, interpreted", "kernels/inputs", "differs from the float64 oracle", "kernels/wrong"),
+    ("kinds of broken records", "reports/kinds", "traceback", "reports/tracebacks"),
 )
 
 
@@ -55,24 +42,20 @@ TRIED = (
 )
 def verify(records: Records) -> Body:
     """Return one row per label: the claim, whether it held, by what margin, and whether the control was caught."""
-    rows = []
-    alarms = set()
-    for place, claim in enumerate(claims(records)):
-        passed, caught = claim.flag("passed"), claim.flag("control_failed")
-        margin = claim.find("margin")
-        rows.append(
-            (
-                claim.text("label"),
-                claim.text("statement"),
-                "yes" if passed else "NO",
-                f"{claim.whole('instances'):,}",
-                ABSENT if margin is None else f"{claim.number('margin'):.3g}",
-                claim.text("margin_means"),
-                claim.text("control"),
-                "yes" if caught else "NO",
-            )
+    rows = [
+        (
+            claim.text("label"),
+            claim.text("statement"),
+            "yes" if claim.flag("passed") else "NO",
+            f"{claim.whole('instances'):,}",
+            ABSENT if claim.find("margin") is None else f"{claim.number('margin'):.3g}",
+            claim.text("margin_means"),
+            claim.text("control"),
+            "yes" if claim.flag("control_failed") else "NO",
         )
-        alarms |= {(place, column) for column, fine in ((2, passed), (7, caught)) if not fine}
+        for claim in claims(records)
+    ]
+    alarms = [(place, column) for place, row in enumerate(rows) for column in (2, 7) if row[column] == "NO"]
     columns = (
         Column("Label", left=True),
         Column("Claim", left=True, wide=True),
@@ -91,6 +74,65 @@ def claims(records: Records) -> list[Record]:
     return [claim for record in records.kind("verify") for claim in record.parts("claims")]
 
 
+@table(
+    "audit",
+    record="audit",
+    title="Audit cards",
+    notes="""
+    Marked cells are broken invariants: the module gives wrong or unstable answers there. The others are limits to be
+    aware of.
+    """,
+)
+def audit(records: Records) -> Body:
+    """Return the verdict of every measurement on every module, in a word or two; a broken invariant is an alarm."""
+    return _matrix(cards(records, zoo=False), phrases=False)
+
+
+@table("audit-ranges", record="audit", title="Range, precision and cost")
+def audit_ranges(records: Records) -> Body | None:
+    """Return numeric range, precision by dtype and growth of cost, whose verdicts are whole phrases."""
+    body = _matrix(cards(records, zoo=False), phrases=True)
+    return body if len(body.columns) > 1 else None
+
+
+@table("audit-zoo", record="audit", title="Audit cards of the zoo")
+def audit_zoo(records: Records) -> Body | None:
+    """Return the verdicts on the modules of the zoo."""
+    audited = cards(records, zoo=True)
+    return _matrix(audited, phrases=False) if audited else None
+
+
+def cards(records: Records, *, zoo: bool) -> dict[str, dict[str, Record]]:
+    """Return the findings of each card by name, of the modules of the zoo or of the others."""
+    return {
+        card.text("module").removeprefix(ZOO): {part.name("name"): part for part in card.parts("findings")}
+        for card in records.kind("audit")
+        if card.text("module").startswith(ZOO) == zoo
+    }
+
+
+def _matrix(audited: dict[str, dict[str, Record]], *, phrases: bool) -> Body:
+    """Return a table with modules down and measurements across."""
+    names = dict.fromkeys(name for card in audited.values() for name in card if (name in PHRASES) == phrases)
+    rows, alarms = [], set()
+    for place, (module, card) in enumerate(audited.items()):
+        verdicts = {name: finding.text("verdict") for name, finding in card.items()}
+        # The explanation after a colon or bracket is on the card; the matrix has no room for it.
+        short = {name: text if phrases else re.split(r"[:;]| \(", text)[0] for name, text in verdicts.items()}
+        rows.append((module.rsplit(":", 1)[-1], *(short.get(name, ABSENT) for name in names)))
+        alarms |= {(place, 1 + i) for i, name in enumerate(names) if name in card and card[name].find("broken")}
+    titles = [name.replace("_", " ").capitalize() for name in names]
+    columns = (Column("Module", left=True), *(Column(text, left=True, wide=phrases) for text in titles))
+    return Body(columns, rows, alarms=alarms)
+
+
+def verdict(finding: Record) -> str:
+    """Return the verdict in a word or two, without the explanation after a colon or a bracket."""
+    short = re.split(r":| \(", finding.text("verdict"))[0]
+    first = short.partition(" ")[0]
+    return first if first.isdigit() else short
+
+
 def bench_names(records: Records) -> list[dict[str, str]]:
     """Return the option that chooses a bench record, for each of them."""
     return [{"name": _bench_name(record)} for record in records.kind("bench")]
@@ -104,12 +146,7 @@ def bench_record(records: Records, name: str) -> Record:
     raise ValueError(f"table 'bench': no bench record named '{name}'. Write it with `{COMMANDS['bench']}`.")
 
 
-@table(
-    "bench",
-    record="bench",
-    each=bench_names,
-    title="{title}",
-)
+@table("bench", record="bench", each=bench_names, title="{title}")
 def bench(records: Records, name: str, first: str = "all") -> Body:
     """Return the rows of a bench record, all or the first ones; their fields are the columns."""
     if first != "all" and not (first.isdecimal() and int(first)):
@@ -150,16 +187,18 @@ def kernels(records: Records) -> Body | None:
     for row in bench.parts("rows"):
         parts.setdefault((row.text("precision"), row.text("kernel")), []).append(row)
     rows = []
-    for (precision, kernel), compiled in parts.items():
-        spilled = [row.whole("spilled") for row in compiled]
+    for names, compiled in parts.items():
+        targets = ", ".join(dict.fromkeys(row.text("target") for row in compiled))
+        registers, shared, spilled = (
+            [row.whole(field) for row in compiled] for field in ("registers", "shared", "spilled")
+        )
         rows.append(
             (
-                precision,
-                kernel,
-                ", ".join(dict.fromkeys(row.text("target") for row in compiled)),
-                str(len(compiled)),
-                f"{max(row.whole('registers') for row in compiled)}",
-                f"{max(row.whole('shared') for row in compiled):,}",
+                *names,
+                targets,
+                f"{len(compiled)}",
+                f"{max(registers)}",
+                f"{max(shared):,}",
                 f"{sum(number > 0 for number in spilled)}",
                 f"{max(spilled)}",
             )
@@ -186,14 +225,13 @@ def soak(records: Records) -> Body:
     record = records.kind("soak")[-1]
     rows: list[tuple[str, ...]] = []
     alarms = set()
-    for tried, number, faults in TRIED:
-        if record.find("counts", *number) is None:  # a part that older records lack
+    for tried, number, fault, count in TRIED:
+        if record.find("counts", *number.split("/")) is None:  # a part that older records lack
             continue
-        for fault, count in faults:
-            happened = record.whole("counts", *count)
-            if happened:
-                alarms.add((len(rows), 3))
-            rows.append((tried, f"{record.whole('counts', *number):,}", fault, f"{happened:,}"))
+        times, happened = (record.whole("counts", *field.split("/")) for field in (number, count))
+        if happened:
+            alarms.add((len(rows), 3))
+        rows.append((tried, f"{times:,}", fault, f"{happened:,}"))
     columns = (Column("Tried", left=True), Column("times"), Column("Fault", left=True), Column("found"))
     minutes = record.number("seconds") / 60
     return Body(columns, rows, alarms=alarms, seed=record.whole("seed"), minutes=f"{minutes:,.0f}")
@@ -215,21 +253,14 @@ def mutation(records: Records) -> Body:
     killed = record.whole("killed")
     first = record.whole("killed_at_first") if record.find("killed_at_first") is not None else killed
     real = killed + len(survivors)
-    columns = (
-        Column("Faults planted"),
-        Column("change nothing"),
-        Column("noticed at first"),
-        Column("noticed now"),
-        Column("left"),
-    )
+    titles = ("Faults planted", "change nothing", "noticed at first", "noticed now", "left")
     row = (
         f"{record.whole('sample'):,}",
         str(len(equivalent)),
-        f"{first} ({100 * first / real:.1f} %)",
-        f"{killed} ({100 * killed / real:.1f} %)",
+        *(f"{noticed} ({100 * noticed / real:.1f} %)" for noticed in (first, killed)),
         str(len(survivors)),
     )
-    return Body(columns, [row], seed=record.whole("seed"))
+    return Body(map(Column, titles), [row], seed=record.whole("seed"))
 
 
 def _bench_name(record: Record) -> str:

@@ -4,14 +4,8 @@ from typing import TYPE_CHECKING
 
 from mooring.named import late
 from mooring.suite.records import RecordError, RunRecord
-from mooring.suite.train.config import ConfigError, parse_overrides, parse_seeds, strict
-from mooring.suite.train.experiment import (
-    Experiment,
-    TrainConfig,
-    get_experiment,
-    list_experiments,
-    register_experiment,
-)
+from mooring.suite.train.config import ConfigError, TrainConfig, parse_overrides, parse_seeds, strict
+from mooring.suite.train.experiment import Experiment, get_experiment, list_experiments, register_experiment
 from mooring.suite.train.run import Run, RunRequest, resolve, run_one
 from mooring.suite.train.view import Monitor, Progress
 

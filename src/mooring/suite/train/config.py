@@ -1,4 +1,4 @@
-"""Strict configs: frozen dataclasses in which an unknown or ill-typed field is an error. Pydantic checks the types.
+"""Configs: frozen dataclasses in which an unknown or ill-typed field is an error; pydantic checks the types.
 
 A config may have sections, which are frozen dataclasses too and have a default. JSON and the command line list the
 fields of a section beside those of the config, without the names in the config's class attribute ``HIDDEN``.
@@ -10,12 +10,14 @@ import contextlib
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from mooring.named import suggest
+from mooring.nn import MemoryOptions
 
 Config = TypeVar("Config")
 # The generators of all libraries take seeds of 32 bits.
@@ -53,39 +55,145 @@ def strict(cls: type[Config], mapping: Mapping[str, Any], where: str) -> Config:
     Traceback (most recent call last):
     mooring.suite.train.config.ConfigError: example: unknown field 'epoch'; did you mean 'epochs'?
     """
-    return _build(cls, mapping, where)
+    arguments = _arguments(cls, mapping, where, cls)
+    for name, leaf in leaves(cls).items():  # type: ignore[arg-type]
+        if leaf.default is dataclasses.MISSING and name not in mapping:
+            raise ConfigError(f"{where}: missing field {name!r}, which has no default.")
+    with _located(where):
+        return cls(**arguments)
 
 
 def override(config: Config, changes: Mapping[str, Any], where: str) -> Config:
     """Return `config` with some fields replaced, as strictly as :func:`strict`."""
-    return _build(config, changes, where)
+    arguments = _arguments(type(config), changes, where, config)
+    with _located(where):
+        return dataclasses.replace(config, **arguments)  # type: ignore[type-var]
 
 
-def _build(base: Any, changes: Mapping[str, Any], where: str) -> Any:
-    """Make a config from a class and its values, or from another config and the values that differ."""
-    make, cls = (base, base) if isinstance(base, type) else (functools.partial(dataclasses.replace, base), type(base))
+def _arguments(cls: type, values: Mapping[str, Any], where: str, base: object) -> dict[str, Any]:
+    """Return the parsed values of fields, those of a section as the section of `base` with them."""
     known = leaves(cls)
     arguments: dict[str, Any] = {}
     sections: dict[str, dict[str, Any]] = {}
-    for name, value in changes.items():
+    for name, value in values.items():
         if name not in known:
             meant = suggest(name, known, f"the fields are {', '.join(known)}.")
             raise ConfigError(f"{where}: unknown field {name!r}; {meant}")
-        kind, section = known[name].kind, known[name].section
-        values = arguments if section is None else sections.setdefault(section, {})
+        kind, _, section = known[name]
         try:
-            values[name] = _parsed(value, kind)
+            (arguments if section is None else sections.setdefault(section, {}))[name] = _parsed(value, kind)
         except (TypeError, ValueError):
             raise ConfigError(f"{where}: field {name!r} expects {_in_words(kind)}, got {value!r}.") from None
-    for name, leaf in known.items():
-        if make is cls and leaf.default is dataclasses.MISSING and name not in changes:
-            raise ConfigError(f"{where}: missing field {name!r}, which has no default.")
-    for section, values in sections.items():
-        arguments[section] = dataclasses.replace(getattr(base, section), **values)
+    parts = {section: dataclasses.replace(getattr(base, section), **part) for section, part in sections.items()}
+    return arguments | parts
+
+
+@contextlib.contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Begin the message of an OutOfRange with the caller instead of the config's name."""
     try:
-        return make(**arguments)
+        yield
     except OutOfRange as error:
         raise ConfigError(f"{where}: {error.reason}") from None
+
+
+# Ranges of config fields, as text and as a test.
+Range = tuple[str, Callable[[float], bool]]
+RANGES: Mapping[str, Range] = {
+    "at_least_one": ("1 or more", lambda value: value >= 1),
+    "above_zero": ("a number above 0", lambda value: 0 < value < math.inf),
+    "not_negative": ("0 or a number above it", lambda value: 0 <= value < math.inf),
+}
+NOT_NAN: Range = ("a number", lambda value: value == value)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """The config of every run; each task subclasses it and adds fields, or sections with fields.
+
+    Args:
+        epochs: largest number of epochs (:meth:`Experiment.should_stop` may end a run earlier).
+        steps_per_epoch: optimizer steps between two evaluations.
+        learning_rate: AdamW's learning rate.
+        memory_lr_scale: factor on it for the parameters under ``net.memory``.
+        weight_decay: AdamW's decoupled weight decay.
+        clip_norm: largest gradient norm; None leaves gradients alone.
+    """
+
+    epochs: int
+    steps_per_epoch: int
+    learning_rate: float
+    memory_lr_scale: float = 1.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = 5.0
+
+    #: Fields of sections that are neither recorded nor set by name.
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
+    #: Fields that must be at least 1, above 0, and at least 0. A subclass lists its new fields, and fields of its base
+    #: that get another range. None is always allowed.
+    at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
+    above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
+    not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
+
+    def __post_init__(self) -> None:
+        self.check_ranges()
+
+    def but(self: Config, **changes: Any) -> Config:
+        """Return the config with some fields changed, also fields of sections: ``config.but(epochs=3, slots=5)``."""
+        return override(self, changes, type(self).__name__)
+
+    def check_ranges(self) -> None:
+        """Raise OutOfRange for a value that no run could use."""
+        rules: dict[str, str] = {}
+        for cls in reversed(type(self).__mro__):
+            for rule in RANGES:
+                rules |= dict.fromkeys(vars(cls).get(rule, ()), rule)
+        for name, value in flat(self).items():
+            expected, holds = RANGES[rules[name]] if name in rules else NOT_NAN
+            if value is not None and not holds(value):
+                raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryConfig(TrainConfig):
+    """A :class:`TrainConfig` with the options of the global module as a section.
+
+    Args:
+        memory: see :class:`~mooring.nn.MemoryOptions`; the task sets the widths with ``memory.at(channels)``.
+    """
+
+    memory: MemoryOptions = MemoryOptions()
+
+    at_least_one: ClassVar[tuple[str, ...]] = ("slots", "heads", "hidden_channels", "update_channels")
+    above_zero: ClassVar[tuple[str, ...]] = ("temperature",)
+    not_negative: ClassVar[tuple[str, ...]] = ("init_std",)
+
+
+@dataclasses.dataclass(frozen=True)
+class FiniteConfig(TrainConfig):
+    """A :class:`TrainConfig` with a finite training set.
+
+    Args:
+        batch_size: graphs per step.
+        train_graphs: size of the training set.
+        warmup_epochs: epochs over which the learning rate rises, before it falls as a cosine.
+    """
+
+    batch_size: int = 16
+    train_graphs: int = 4000
+    warmup_epochs: float = 1.0
+
+    at_least_one: ClassVar[tuple[str, ...]] = ("batch_size", "train_graphs")
+    not_negative: ClassVar[tuple[str, ...]] = ("warmup_epochs",)
+
+    def check_ranges(self) -> None:
+        super().check_ranges()
+        if self.steps_per_epoch * self.batch_size > self.train_graphs:
+            raise OutOfRange(
+                type(self).__name__,
+                f"{self.steps_per_epoch} steps of {self.batch_size} graphs are more than "
+                f"train_graphs={self.train_graphs}, and an epoch shows a graph once. Lower one of them.",
+            )
 
 
 def parse_overrides(pairs: Iterable[str], where: str = "override") -> dict[str, str]:

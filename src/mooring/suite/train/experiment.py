@@ -8,89 +8,17 @@ import importlib.util
 import math
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mooring import suite, zoo
 from mooring.named import import_object, suggest
-from mooring.nn import MemoryOptions
-from mooring.suite.train.config import OutOfRange, flat, override, to_json
-
-Config = TypeVar("Config", bound="TrainConfig")
-# Ranges of config fields, as text and as a test.
-Range = tuple[str, Callable[[float], bool]]
-RANGES: Mapping[str, Range] = {
-    "at_least_one": ("1 or more", lambda value: value >= 1),
-    "above_zero": ("a number above 0", lambda value: 0 < value < math.inf),
-    "not_negative": ("0 or a number above it", lambda value: 0 <= value < math.inf),
-}
-NOT_NAN: Range = ("a number", lambda value: value == value)
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """The config of every run; each task subclasses it and adds fields, or sections with fields.
-
-    Args:
-        epochs: largest number of epochs (:meth:`Experiment.should_stop` may end a run earlier).
-        steps_per_epoch: optimizer steps between two evaluations.
-        learning_rate: AdamW's learning rate.
-        memory_lr_scale: factor on it for the parameters under ``net.memory``.
-        weight_decay: AdamW's decoupled weight decay.
-        clip_norm: largest gradient norm; None leaves gradients alone.
-    """
-
-    epochs: int
-    steps_per_epoch: int
-    learning_rate: float
-    memory_lr_scale: float = 1.0
-    weight_decay: float = 0.0
-    clip_norm: float | None = 5.0
-
-    #: Fields of sections that are neither recorded nor set by name.
-    HIDDEN: ClassVar[tuple[str, ...]] = ()
-    #: Fields that must be at least 1, above 0, and at least 0. A subclass lists its new fields, and fields of its base
-    #: that get another range. None is always allowed.
-    at_least_one: ClassVar[tuple[str, ...]] = ("epochs", "steps_per_epoch")
-    above_zero: ClassVar[tuple[str, ...]] = ("learning_rate", "clip_norm")
-    not_negative: ClassVar[tuple[str, ...]] = ("memory_lr_scale", "weight_decay")
-
-    def __post_init__(self) -> None:
-        self.check_ranges()
-
-    def but(self: Config, **changes: Any) -> Config:
-        """Return the config with some fields changed, also fields of sections: ``config.but(epochs=3, slots=5)``."""
-        return override(self, changes, type(self).__name__)
-
-    def check_ranges(self) -> None:
-        """Raise OutOfRange for a value that no run could use."""
-        rules: dict[str, str] = {}
-        for cls in reversed(type(self).__mro__):
-            for rule in RANGES:
-                rules |= dict.fromkeys(vars(cls).get(rule, ()), rule)
-        for name, value in flat(self).items():
-            expected, holds = RANGES[rules[name]] if name in rules else NOT_NAN
-            if value is not None and not holds(value):
-                raise OutOfRange(type(self).__name__, f"{name}={value}, expected {expected}.")
-
-
-@dataclass(frozen=True)
-class MemoryConfig(TrainConfig):
-    """A :class:`TrainConfig` with the options of the global module as a section.
-
-    Args:
-        memory: see :class:`~mooring.nn.MemoryOptions`; the task sets the widths with ``memory.at(channels)``.
-    """
-
-    memory: MemoryOptions = MemoryOptions()
-
-    at_least_one: ClassVar[tuple[str, ...]] = ("slots", "heads", "hidden_channels", "update_channels")
-    above_zero: ClassVar[tuple[str, ...]] = ("temperature",)
-    not_negative: ClassVar[tuple[str, ...]] = ("init_std",)
+from mooring.suite.train.config import FiniteConfig, TrainConfig, to_json
 
 
 class Experiment(ABC):
@@ -197,6 +125,52 @@ class Experiment(ABC):
         return {}, {}
 
 
+class WarmedExperiment(Experiment):
+    """An experiment whose config has ``warmup_epochs``."""
+
+    def learning_rate_factor(self, epoch: int, step: int) -> float:
+        config = self.config
+        return warmup_then_cosine(
+            epoch,
+            step,
+            epochs=config.epochs,
+            steps_per_epoch=config.steps_per_epoch,
+            warmup_epochs=config.warmup_epochs,
+        )
+
+
+class FiniteExperiment(WarmedExperiment):
+    """An experiment on a finite training set."""
+
+    config: FiniteConfig
+
+    def chosen(self, epoch: int, step: int) -> NDArray[np.int64]:
+        """Return the training graphs of a step."""
+        return shuffled(np.arange(self.config.train_graphs), self.config.batch_size, self.seed, epoch, step)
+
+
+def shuffled(numbers: NDArray[np.int64], batch_size: int, seed: int, epoch: int, step: int) -> NDArray[np.int64]:
+    """Return the numbers that a step takes; every epoch has its own order."""
+    order = np.random.default_rng((seed, epoch)).permutation(numbers)
+    # With several devices an epoch has more batches than fit into the set, and starts over.
+    first = step * batch_size % len(numbers)
+    return np.take(order, range(first, first + batch_size), mode="wrap")
+
+
+def warmup_then_cosine(epoch: int, step: int, *, epochs: int, steps_per_epoch: int, warmup_epochs: float) -> float:
+    """Return the factor on the learning rate: a linear rise over ``warmup_epochs``, then a cosine down to a hundredth.
+
+    >>> [warmup_then_cosine(epoch, 0, epochs=3, steps_per_epoch=4, warmup_epochs=1.0) for epoch in range(4)]
+    [0.2, 1.0, 0.505, 0.01]
+    """
+    done = epoch + step / steps_per_epoch
+    if done < warmup_epochs:
+        # Above zero from the first step on.
+        return (done + 1 / steps_per_epoch) / (warmup_epochs + 1 / steps_per_epoch)
+    share = (done - warmup_epochs) / max(epochs - warmup_epochs, 1e-9)
+    return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+
+
 def is_memory(parameter: str) -> bool:
     """Return whether a parameter's qualified name is under ``net.memory``."""
     return parameter.partition(".")[0] == "memory"
@@ -221,6 +195,7 @@ def seed_torch(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
+LOWEST_RATE = 0.01
 ExperimentType = TypeVar("ExperimentType", bound=type[Experiment])
 EXPERIMENTS: dict[str, type[Experiment]] = {}
 # The folders of the suite that are not tasks.

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from mooring import zoo
 from mooring.nn import GlobalFiLM, MemoryOptions, ResidualAdd, SlotFiLM, SlotUpdate
-from mooring.suite.train.config import flat, leaves
-from mooring.suite.train.experiment import Experiment, MemoryConfig, TrainConfig, derive_seed, seed_torch
+from mooring.suite.train.config import MemoryConfig, TrainConfig, flat, leaves
+from mooring.suite.train.experiment import Experiment, derive_seed, seed_torch
 
 #: Titles of the models that are not modules of the zoo, in the order of tables.
 TITLES: Mapping[str, str] = {

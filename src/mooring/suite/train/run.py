@@ -210,8 +210,7 @@ def _train(run: Run, monitor: Monitor) -> RunRecord:
     # Imported late: Lightning takes seconds to load and a finished run does not need it.
     from mooring.suite.train.fit import evaluation, fit
 
-    request, experiment = run.request, run.experiment
-    identity = run.identity
+    request, experiment, identity = run.request, run.experiment, run.identity
     store = CheckpointStore(run.folder, identity)
     # Before training, since commits made meanwhile do not change the code that trains.
     commit = git_commit()

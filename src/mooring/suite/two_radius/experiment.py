@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from mooring import zoo
 from mooring.nn import MemoryOptions, MemorySpec
-from mooring.suite.train.experiment import Experiment, MemoryConfig, TrainConfig, register_experiment
+from mooring.suite.train.config import MemoryConfig, TrainConfig
+from mooring.suite.train.experiment import Experiment, register_experiment
 from mooring.suite.train.memories import describe
 from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, TwoRadiusBatch, stream
 from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores

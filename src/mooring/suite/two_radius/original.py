@@ -12,7 +12,8 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from mooring import zoo
 from mooring.nn import MemoryOptions
-from mooring.suite.train.experiment import MemoryConfig, register_experiment
+from mooring.suite.train.config import MemoryConfig
+from mooring.suite.train.experiment import register_experiment
 from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, TwoRadiusBatch, stream
 from mooring.suite.two_radius.experiment import LabelExperiment
 from mooring.suite.two_radius.metrics import mean_scores

@@ -13,10 +13,8 @@ from typer.testing import CliRunner
 
 pytest.importorskip("rdkit", reason="SMILES are read with RDKit: pip install 'mooring[molecules]'")
 
-from mooring.suite import molecule_csv
 from mooring.suite.cli import app
-from mooring.suite.molecule_csv import read_molecules
-from mooring.suite.molecule_model import Settings, TrainedGNN, train
+from mooring.suite.molecules import MOST_LISTED, Settings, TrainedGNN, read_molecules, train
 
 # Line 1 is the header. A byte order mark, as spreadsheets write it.
 TROUBLED = """\ufeffname, smiles ,logS,toxic
@@ -68,7 +66,7 @@ def test_every_line_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_a_long_list_of_problems_is_cut(tmp_path: Path) -> None:
     lines = "".join("C1CC\n" for _ in range(25))
     found = read_molecules(written(tmp_path / "a.csv", f"smiles\nCCO\n{lines}"), "smiles")
-    assert len(found.listed()) == molecule_csv.MOST_LISTED + 1
+    assert len(found.listed()) == MOST_LISTED + 1
     assert found.listed()[-1] == "... and 15 more lines"
 
 

@@ -1,4 +1,4 @@
-"""Nothing is timed while the ops are wrong."""
+"""Nothing is timed while the ops are wrong; rows of the sweep over batches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mooring import ops
 from mooring.ops import SlotState
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.write import write as right_write
-from mooring.suite.bench import WrongResult, bench, compare
-from mooring.suite.bench.gate import MANY, check_oracle
+from mooring.suite.bench import Setting, WrongResult, bench, compare
+from mooring.suite.bench.compare import MANY, check_oracle, compare_batches
 
 
 def heavier(*arguments: Any, **options: Any) -> SlotState:
@@ -51,3 +51,11 @@ def test_a_fault_of_large_graphs_only_is_noticed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Layout, "_cut", drop_the_last_tile)
     with pytest.raises(WrongResult):
         check_oracle(batch)
+
+
+def test_every_width_and_number_of_threads_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.suite.bench.compare.WIDTHS", (8, 16))
+    rows = compare_batches("molecules-3", ["slots, FiLM", "plain padded"], Setting(dim=8, slots=2, heads=2), 1)
+    found = [(row["graphs"], row["width"], row["threads"]) for row in rows]
+    assert found == [(3, 8, 1), (3, 16, 1), (3, 8, 2), (3, 16, 2)]
+    assert all(row["plain padded_over_slots"] > 0 for row in rows)
