@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import runpy
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from mooring.suite.cli import app
 from mooring.suite.real.data import generated_graphs
 from mooring.suite.real.data.files import write_set
 from support import ROOT
@@ -52,6 +57,29 @@ def test_smiles_are_learned(
     monkeypatch.setattr(example, "EPOCHS", 2)
     example.main(tmp_path / "chains.csv")
     assert capsys.readouterr().out.startswith("8 held-out molecules: RMSE")
+
+
+def test_the_example_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["molecules.py"])
+    with pytest.raises(SystemExit, match=r"python examples/molecules\.py FILE"):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+
+def test_a_model_of_the_command_is_looked_at_as_the_tutorial_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rdkit", reason="SMILES are read with RDKit")
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'C' * length}O,{length}" for length in range(1, 21)]
+    Path("solubility.csv").write_text("\n".join(["smiles,logS", *rows]))
+    trained = ["train", "solubility.csv", "--target", "logS", "--epochs", "1", "--channels", "16", "--layers", "2"]
+    assert CliRunner().invoke(app, trained).exit_code == 0
+    text = (ROOT / "docs" / "tutorials" / "molecules.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```py\n(.*?)^```", text, flags=re.M | re.S)
+    namespace: dict[str, Any] = {}
+    exec(block, namespace)
+    assert len(namespace["page"].data["graphs"]) == 2
+    assert "<title>" in Path("look.html").read_text(encoding="utf-8")
 
 
 def test_the_example_stays_short() -> None:

@@ -90,8 +90,8 @@ def test_the_code_of_the_page_runs(name: str, tmp_path: Path, monkeypatch: pytes
         assert left["errors"]["with a memory"] < 0.8 * left["errors"]["without"] < 0.8 * left["constant"]
     if name == "tutorials/one-big-graph.md":
         # The page says that the memory does not help there.
-        assert abs(left["right"]["with a memory"] - left["right"]["without a memory"]) < 0.02
-        assert min(left["right"].values()) > 0.95
+        assert abs(left["accuracy"]["with a memory"] - left["accuracy"]["without a memory"]) < 0.02
+        assert min(left["accuracy"].values()) > 0.95
         assert left["page"].data["graphs"][0]["note"].startswith("2,000 of 4,900 nodes are drawn")
     if name.startswith("tutorials/") and name != "tutorials/first-memory.md":
         assert (tmp_path / "look.html").stat().st_size > 10_000

@@ -36,6 +36,12 @@ def counted(records: Records) -> list[Group]:
     return group(records.runs("two-radius", "paper"))
 
 
+def test_no_caption_names_a_shade_that_a_dark_page_inverts() -> None:
+    captions = {name: figure.text for name, figure in REPORT.exhibits("figure").items()}
+    assert len(captions) > 10
+    assert [name for name, text in captions.items() if "darker" in text or "lighter" in text] == []
+
+
 def only(kind: str, data: dict[str, Any]) -> Records:
     """Records that hold one alone."""
     return Records((Record(Path("a.json"), kind, data),))

@@ -31,7 +31,7 @@ BITS = {1: "-", 4: "--", 32: ":"}
     task=COUNTED,
     title="Which counts are confused (preset {preset})",
     caption="""
-    Each row shows what is predicted for one true count, darker for more often; the dotted diagonal is the right answer.
+    Each row shows the predictions for one true count, stronger if more often; the dotted diagonal is the right answer.
     A replication-blind model spreads each row over the counts that one base number can give at the different scales;
     counts that no base number produces leave an empty row.
     """,
