@@ -9,7 +9,7 @@ from statistics import fmean
 
 from mooring.suite.linksets import tables as links
 from mooring.suite.motifs import tables as motifs
-from mooring.suite.real import chosen as real
+from mooring.suite.real import tables as real
 from mooring.suite.records import Record, Records
 from mooring.suite.report.cards import ZOO, cards, verdict
 from mooring.suite.report.exhibits import Body, table
@@ -103,7 +103,7 @@ def boards(records: Records) -> list[Board]:
         for dataset in dict.fromkeys(item.dataset for item in chosen):
             shown = [item for item in chosen if item.dataset == dataset]
             scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in shown}
-            board = Board("real", dataset, scores, more_is_better=real.METRICS[shown[0].metric][2])
+            board = Board("real", dataset, scores, more_is_better=shown[0].shown.rises)
             if dataset not in sets or len(scores) >= len(sets[dataset].scores):
                 sets[dataset] = board
     return [board for board in (*columns, *sets.values()) if board.scores]

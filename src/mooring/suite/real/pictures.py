@@ -21,7 +21,7 @@ from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
 from mooring.suite.look import trained
 from mooring.suite.real.data import GraphSet, collate
-from mooring.suite.real.molecules import GraphExperiment
+from mooring.suite.real.experiment import GraphExperiment
 from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
 
 # Range of the marker areas of atoms.

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS, SPLITS, MotifGraph, MotifSettings, union
+from mooring.suite import generated
+from mooring.suite.motifs.data.graph import (
+    DISTRACTORS,
+    MOTIFS,
+    SPLITS,
+    MotifDataset,
+    MotifGraph,
+    MotifSettings,
+    union,
+)  # fmt: skip
+
+_CHUNK = 125  # graphs per message between processes: about 0.1 s of work
 
 
 def rewire(
@@ -200,15 +212,8 @@ def _background(num_nodes: int, num_extra: int, rng: np.random.Generator) -> NDA
 
 def _jittered(plan: _Plan, settings: MotifSettings, rng: np.random.Generator) -> _Plan:
     num_swaps = round(settings.rewired * plan.frame.shape[1])
-    return _Plan(
-        num_background=plan.num_background,
-        frame=rewire(plan.frame, plan.num_background, num_swaps, rng),
-        gadgets=plan.gadgets,
-        roots=plan.roots,
-        types=retype(plan.types, settings.num_types, settings.retyped, rng),
-        counts=plan.counts,
-        distractors=plan.distractors,
-    )
+    frame = rewire(plan.frame, plan.num_background, num_swaps, rng)
+    return replace(plan, frame=frame, types=retype(plan.types, settings.num_types, settings.retyped, rng))
 
 
 def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
@@ -227,3 +232,19 @@ def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
         counts=plan.counts,
         distractors=plan.distractors,
     )
+
+
+def generate_many(settings: MotifSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> MotifDataset:
+    """Generate graphs ``0..num_graphs-1`` of a split; the result does not depend on the number of worker processes.
+
+    >>> len(generate_many(MotifSettings(), "train", num_graphs=3, seed=0))
+    3
+    """
+    make = partial(generate, settings, split, seed=seed)
+    return generated.pack(MotifDataset, make, num_graphs, task="motifs", chunk=_CHUNK, workers=workers)
+
+
+@lru_cache(maxsize=16)
+def cached_census(settings: MotifSettings, split: str, num_graphs: int, seed: int) -> MotifDataset:
+    """Generate a split once per process: 4,000 graphs take about a second and 3 MB."""
+    return generate_many(settings, split, num_graphs, seed)

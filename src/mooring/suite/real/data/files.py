@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mooring.suite.files import write_atomic
 from mooring.suite.real.data.catalogue import NODE_SETS, RISING, Source, source
-from mooring.suite.real.data.packed import SPLITS, GraphSet, NodeSet
+from mooring.suite.real.data.graphs import SPLITS, GraphSet, NodeSet
 
 VARIABLE = "MOORING_DATA"
 DEFAULT = Path("data")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mooring.suite.real.data.catalogue import Source, source
 from mooring.suite.real.data.files import MissingData, path_of, write_set
-from mooring.suite.real.data.packed import SPLITS
+from mooring.suite.real.data.graphs import SPLITS
 
 # Folder of the loaders' downloads, inside the data folder.
 DOWNLOADS = "downloads"
