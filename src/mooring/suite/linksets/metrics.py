@@ -19,7 +19,7 @@ from mooring.suite.linksets.data import (
     feasible,
     greedy,
     violations,
-)  # fmt: skip
+)
 
 THRESHOLDS = np.linspace(0.05, 0.95, 37)
 CALIBRATION_BINS = 10

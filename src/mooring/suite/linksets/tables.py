@@ -183,11 +183,15 @@ def violations(records: Records, preset: str) -> Body | None:
     if not names:
         return None
     never = [name.replace("_", " ") for name in rules if name not in names]
+
+    def percentage(item: Group, name: str) -> str:
+        return score(item, "metrics", "final", name, scale=100, digits=1)
+
     columns, rows = fill(
         groups,
         (Column("Module", left=True), lambda item: item.title),
         *(
-            (Column(name.replace("_", " ").capitalize(), group=heading), partial(_percent, name=part + name))
+            (Column(name.replace("_", " ").capitalize(), group=heading), partial(percentage, name=part + name))
             for part, heading in ((start, "as predicted"), (decoded, "decoded"))
             for name in names
         ),
@@ -243,10 +247,6 @@ def has_score(item: Group, name: str) -> bool:
     """Return whether all runs have a score, and for decoded sets a separate threshold, which the first runs lack."""
     decoded = name.endswith("decoded_f1")
     return item.has("metrics", "final", name) and (not decoded or item.has("metrics", "final", "decoded_threshold"))
-
-
-def _percent(item: Group, name: str) -> str:
-    return score(item, "metrics", "final", name, scale=100, digits=1)
 
 
 def _cell(item: Group, name: str) -> str:

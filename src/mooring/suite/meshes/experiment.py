@@ -23,7 +23,7 @@ from mooring.suite.meshes.data import (
     collate,
     num_features,
     scales,
-)  # fmt: skip
+)
 from mooring.suite.meshes.model import MeshNet, relative_errors
 from mooring.suite.train.config import OutOfRange
 from mooring.suite.train.engines import cores

@@ -24,7 +24,7 @@ from mooring.suite.motifs.data import (
     MotifSettings,
     cached_census,
     collate,
-)  # fmt: skip
+)
 from mooring.suite.motifs.metrics import error_by_count, macro, per_motif
 from mooring.suite.motifs.model import READOUTS, GINBackbone, MotifNet, ReaderNet, ReadoutSpec
 from mooring.suite.train.config import ConfigError, OutOfRange

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from mooring.suite.report.groups import Group, paired_difference, show
+from mooring.suite.report.groups import Group, paired_difference, shares, show
 from mooring.table import ABSENT, Column
 
 Item = TypeVar("Item")
@@ -15,6 +15,11 @@ Rows = list[tuple[str, ...]]
 def score(item: Group, *keys: str, scale: float = 1.0, digits: int = 3) -> str:
     """Return the mean of a field over the seeds, with its interval; a dash if some run lacks the field."""
     return show(item.estimate(*keys), scale, digits) if item.has(*keys) else ABSENT
+
+
+def best(item: Group, metric: str) -> str:
+    """Return a share at the selected epoch as per cent, see :func:`mooring.suite.report.groups.shares`."""
+    return shares(item, "metrics", "best", metric)
 
 
 def ahead(

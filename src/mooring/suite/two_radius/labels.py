@@ -37,14 +37,11 @@ class PermutationConfig(MemoryConfig):
     """Task, backbone and memory of the permutation experiment.
 
     Args:
-        task: see :class:`~mooring.suite.two_radius.data.PermutationTask`.
+        task, validation_batches, layers, memory: as in :class:`~mooring.suite.two_radius.TwoRadiusConfig`.
         graphs: graphs in a minibatch.
-        validation_batches: fresh minibatches of an evaluation.
         channels: width of every state, including slots.
         embedding_channels: width of embeddings and addresses, which contain no label and need not shrink with the
             memory.
-        layers: local layers.
-        memory: options of the global module.
         stop_at: label accuracy at which the task counts as solved and training ends; None trains all epochs.
     """
 

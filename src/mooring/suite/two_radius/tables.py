@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.cells import fill, seeds
+from mooring.suite.report.cells import best, fill, seeds
 from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import (
     Group,
@@ -120,7 +120,7 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Body:
     columns, rows = fill(
         groups,
         (Column("Model", left=True), lambda item: item.title),
-        *((Column(name.capitalize()), partial(_best, name=name)) for name in METRICS),
+        *((Column(name.capitalize()), partial(best, metric=name)) for name in METRICS),
         *(
             (Column(name.capitalize(), group="paper"), partial(beside, place=place))
             for place, name in enumerate(METRICS)
@@ -162,6 +162,8 @@ def diagnostics(records: Records, preset: str) -> Body:
     groups = group(records.runs(COUNTED, preset))
     scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
 
+    counted = ("diagnostics", "count_accuracy_by_scale")
+
     def graphs(item: Group) -> str:
         # Of fresh graphs if the record has it.
         return _mean(item, "metrics", "final" if item.has("metrics", "final", "graph") else "best", "graph")
@@ -169,8 +171,17 @@ def diagnostics(records: Records, preset: str) -> Body:
     columns, rows = fill(
         groups,
         (Column("Model", left=True), lambda item: item.title),
-        *((Column(name.capitalize(), group="fresh graphs"), partial(_final, name=name)) for name in METRICS),
-        *((Column(f"r = {scale}", group="count at scale"), partial(_at_scale, scale=scale)) for scale in scales),
+        *(
+            (
+                Column(name.capitalize(), group="fresh graphs"),
+                lambda item, name=name: _mean(item, "metrics", "final", name),
+            )
+            for name in METRICS
+        ),
+        *(
+            (Column(f"r = {scale}", group="count at scale"), lambda item, scale=scale: _mean(item, *counted, scale))
+            for scale in scales
+        ),
         (Column("Graphs"), graphs),
         (Column("State change"), _distance),
         (Column("Epoch"), lambda item: f"{item.estimate('selected_epoch').mean + 1:.0f}"),
@@ -301,18 +312,6 @@ def _distance(item: Group) -> str:
     ]
     largest = max((max(values) for values in distances), default=None)
     return ABSENT if largest is None else f"{largest:.1e}" if largest < 0.01 else f"{largest:.2f}"
-
-
-def _best(item: Group, name: str) -> str:
-    return shares(item, "metrics", "best", name)
-
-
-def _final(item: Group, name: str) -> str:
-    return _mean(item, "metrics", "final", name)
-
-
-def _at_scale(item: Group, scale: str) -> str:
-    return _mean(item, "diagnostics", "count_accuracy_by_scale", scale)
 
 
 def _mean(item: Group, *keys: str) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle
 from math import log2
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.cells import fill, named, seeds
+from mooring.suite.report.cells import best, fill, named, seeds
 from mooring.suite.report.drawing import MUTED, SMALL, belongs, colours, curve, end_labels, log_ticks, panel
 from mooring.suite.report.exhibits import Body, figure, table
-from mooring.suite.report.groups import Group, group, rank, shares, short
+from mooring.suite.report.groups import Group, group, rank, short
 from mooring.table import ABSENT, Column
 
 if TYPE_CHECKING:
@@ -64,7 +63,10 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
         (Column("Memory", left=True), lambda point: point.group.title),
         (Column("Parameters, k"), lambda point: f"{point.thousands:.0f}"),
         (Column("Bound, bits"), lambda point: f"{label_bits(point.group.first):.3f}"),
-        *((Column(name.capitalize()), partial(_best, name=name)) for name in ("label", "count", "both")),
+        *(
+            (Column(name.capitalize()), lambda point, name=name: best(point.group, name))
+            for name in ("label", "count", "both")
+        ),
         (Column("Solved"), lambda point: f"{len(point.solved_after)} of {len(point.group.runs)}"),
         (Column("after updates"), lambda point: f"{fmean(point.solved_after):,.0f}" if point.solved_after else ABSENT),
         (Column("Rate"), lambda point: f"{point.group.first.number('config', 'learning_rate'):g}"),
@@ -72,10 +74,6 @@ def wide_states(records: Records, preset: str, sizes: str = "all", updates: str 
         (Column("Seeds"), lambda point: seeds(point.group)),
     )
     return Body(columns, rows, groups=[point.group for point in points])
-
-
-def _best(point: WidePoint, name: str) -> str:
-    return shares(point.group, "metrics", "best", name)
 
 
 def label_bits(run: Record) -> float:

@@ -19,25 +19,10 @@ from mooring.suite.linksets.data.graph import (
     greedy,
     is_feasible,
     violations,
-)  # fmt: skip
+)
 
 __all__ = [
-    "CONSTRAINTS",
-    "SPLITS",
-    "STATUS_FEASIBLE",
-    "STATUS_OPTIMAL",
-    "LinkBatch",
-    "LinkDataset",
-    "LinkGraph",
-    "LinkSettings",
-    "adjacency",
-    "cached",
-    "collate",
-    "feasible",
-    "generate",
-    "generate_many",
-    "greedy",
-    "is_feasible",
-    "solve",
-    "violations",
-]
+    "CONSTRAINTS", "SPLITS", "STATUS_FEASIBLE", "STATUS_OPTIMAL", "LinkBatch", "LinkDataset", "LinkGraph",
+    "LinkSettings", "adjacency", "cached", "collate", "feasible", "generate", "generate_many", "greedy", "is_feasible",
+    "solve", "violations",
+]  # fmt: skip

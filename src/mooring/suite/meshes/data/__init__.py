@@ -8,7 +8,7 @@ from mooring.suite.meshes.data.dataset import (
     generate_many,
     num_features,
     scales,
-)  # fmt: skip
+)
 from mooring.suite.meshes.data.mesh import (
     FIXED,
     FREE,
@@ -20,7 +20,7 @@ from mooring.suite.meshes.data.mesh import (
     check_mesh,
     read_mesh,
     write_mesh,
-)  # fmt: skip
+)
 from mooring.suite.meshes.data.plate import BEYOND, SPLITS, Physics, PlateSettings
 from mooring.suite.meshes.data.problems import generate
 

@@ -13,21 +13,9 @@ from mooring.suite.motifs.data.graph import (
     MotifSettings,
     Shape,
     collate,
-)  # fmt: skip
+)
 
 __all__ = [
-    "DISTRACTORS",
-    "MOTIFS",
-    "MOTIF_NAMES",
-    "SPLITS",
-    "TEST_SPLITS",
-    "MotifBatch",
-    "MotifDataset",
-    "MotifGraph",
-    "MotifSettings",
-    "Shape",
-    "cached_census",
-    "collate",
-    "generate",
-    "generate_many",
-]
+    "DISTRACTORS", "MOTIFS", "MOTIF_NAMES", "SPLITS", "TEST_SPLITS", "MotifBatch", "MotifDataset", "MotifGraph",
+    "MotifSettings", "Shape", "cached_census", "collate", "generate", "generate_many",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from mooring.suite.motifs.data.graph import (
     MotifGraph,
     MotifSettings,
     union,
-)  # fmt: skip
+)
 
 _CHUNK = 125  # graphs per message between processes: about 0.1 s of work
 
