@@ -161,7 +161,6 @@ def diagnostics(records: Records, preset: str) -> Body:
     """Return accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time."""
     groups = group(records.runs(COUNTED, preset))
     scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
-
     counted = ("diagnostics", "count_accuracy_by_scale")
 
     def graphs(item: Group) -> str:
