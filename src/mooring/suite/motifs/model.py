@@ -206,8 +206,7 @@ class ReadoutSpec:
 
     Args:
         channels: width of node features and of the readout's result.
-        slots: number of slots of slot readouts.
-        heads: heads per slot.
+        slots, heads: of slot readouts.
         graph_sizes: histogram of the training graphs' numbers of nodes; it defines PNA's scalers, and the anchors start
             at the log of its mean.
     """

@@ -101,12 +101,8 @@ def collate(
 ) -> LinkBatch:
     """Join some graphs of a data set, in the given order.
 
-    Args:
-        dataset: the data set.
-        graphs: indices of the graphs.
-        sectors: sectors of a node.
-        rng: if given, for training, each graph is rotated, mirrored and has its parities exchanged at random. These
-            preserve distances, weights and which pairs share a sector, so the optimum does not change.
+    With ``rng``, for training, each graph is rotated, mirrored and has its parities exchanged at random. These preserve
+    distances, weights and which pairs share a sector, so the optimum does not change.
     """
     nodes, node_graph = ragged(dataset.node_start, graphs)
     edges, pair_graph = ragged(dataset.pair_start, graphs)

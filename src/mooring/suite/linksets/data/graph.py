@@ -210,12 +210,8 @@ def violations(graph: LinkGraph, links: NDArray[np.bool_], settings: LinkSetting
     ``symmetry``, ``self_link``, ``parity`` and ``reach`` are shares of the links; ``degree`` is the share of nodes, and
     ``sector`` the share of (node, sector) cells, with more links than allowed.
 
-    Args:
-        graph: the graph.
-        links: ``[nodes, nodes]``, true if the row links to the column; asymmetric matrices are allowed.
-        settings: the rules.
-
-    A graph without links breaks no rule.
+    ``links [nodes, nodes]`` is true if the row links to the column, and may be asymmetric. A graph without links breaks
+    no rule.
     """
     broken = dict.fromkeys(CONSTRAINTS, 0)
     degree = [0] * graph.num_nodes

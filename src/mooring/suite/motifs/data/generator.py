@@ -31,11 +31,7 @@ def rewire(
     background node. So every gadget is still connected by one bridge at its root, and no count changes. If few swaps
     are possible (as in a tree), fewer are made.
 
-    Args:
-        frame: background edges and bridges, [2, edges]; nodes from ``num_background`` on are roots.
-        num_background: number of background nodes.
-        num_swaps: number of swaps.
-        rng: random generator.
+    ``frame`` has the background edges and bridges, [2, edges]; its nodes from ``num_background`` on are roots.
     """
     edges: list[tuple[int, int]] = list(zip(frame[0].tolist(), frame[1].tolist(), strict=True))
     if len(edges) < 2:
@@ -127,11 +123,7 @@ def generate(settings: MotifSettings, split: str, index: int, seed: int) -> Moti
 
     Paper: app:motifs; the splits are those of its second paragraph.
 
-    Args:
-        settings: ranges of the census.
-        split: one of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
-        index: index of the graph.
-        seed: seed of the whole census.
+    In the splits ``replicated`` and ``jittered`` it has copies of graph ``index`` of ``iid``.
 
     >>> graph = generate(MotifSettings(), "iid", index=0, seed=0)
     >>> int(graph.marker.sum()) == int(graph.counts.sum() + graph.distractors.sum())

@@ -16,13 +16,7 @@ from mooring.suite.packed import Packed, ragged
 
 @dataclass(frozen=True)
 class Shape:
-    """Small connected graph whose node 0 is the root, attached to the rest of a graph by one edge at the root.
-
-    Args:
-        name: name in tables and targets.
-        num_nodes: number of nodes, including the root.
-        edges: undirected edges, each once.
-    """
+    """Small connected graph whose node 0 is the root, attached to the rest of a graph by one edge at the root."""
 
     name: str
     num_nodes: int
