@@ -14,8 +14,7 @@ import torch
 
 from mooring.suite.look import trained
 from mooring.suite.meshes import MeshExperiment
-from mooring.suite.meshes.data import MeshDataset, collate, generate
-from mooring.suite.meshes.files import read_mesh, write_mesh
+from mooring.suite.meshes.data import MeshDataset, collate, generate, read_mesh, write_mesh
 
 
 def predict(net, mesh, spacing):

@@ -6,13 +6,11 @@ not provide the information of the memory.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from recipe import RUNS, start
+from recipe import RUNS, Names, Seeds, Workers, run, show, start
 
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRequest, parse_seeds
 
 MODEL = "anchored"
 # The preset has eight slots of four heads after the second and the fourth of four layers, and does not carry them.
@@ -28,19 +26,14 @@ CHANGES: tuple[dict[str, Any], ...] = (
 OTHERS = ("none", "moored")
 
 
-def command(
-    sets: Annotated[str, typer.Option(help="Comma-separated.")] = "esol",
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "100-102",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-) -> None:
-    runs = [
+def command(sets: Names = "esol", seeds: Seeds = "100-102", workers: Workers = None) -> None:
+    requests = [
         RunRequest("molecules", model, seed, "choosing", {"dataset": dataset, **change}, RUNS)
         for dataset in sets.split(",")
         for seed in parse_seeds(seeds)
         for model, change in [*((MODEL, change) for change in CHANGES), *((model, {}) for model in OTHERS)]
     ]
-    run_many(runs, workers)
-    print(tables_text([resolve(request).record_path for request in runs]))
+    show(run(requests, workers))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,12 @@ width, temperature, and the way nodes find slots. ``python experiments/learnabil
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from recipe import RUNS, start
+from recipe import RUNS, Names, Seeds, Workers, run, show, start
 
 from mooring.nn.addresses import TEMPERATURES
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRequest, parse_seeds
 
 SELF: dict[str, Any] = {"addressed": False, "routing": "self", "temperature": TEMPERATURES["self"]}
 # The preset has 12 identifiers, 12 slots, width 64 and temperature 0.35.
@@ -36,19 +34,14 @@ CHANGES: tuple[dict[str, Any], ...] = (
 )
 
 
-def command(
-    models: Annotated[str, typer.Option(help="Comma-separated.")] = "moored",
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-2",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-) -> None:
-    runs = [
+def command(models: Names = "moored", seeds: Seeds = "0-2", workers: Workers = None) -> None:
+    requests = [
         RunRequest("two-radius-leaderboard", model, seed, "learnability", change, RUNS)
         for seed in parse_seeds(seeds)
         for model in models.split(",")
         for change in CHANGES
     ]
-    run_many(runs, workers)
-    print(tables_text([resolve(request).record_path for request in runs]))
+    show(run(requests, workers))
 
 
 if __name__ == "__main__":

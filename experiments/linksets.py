@@ -7,23 +7,22 @@ selects by validation: two rates times two layouts of the slots, or four rates f
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 from typing import Annotated, Any
 
 import typer
-from recipe import RUNS, start
+from recipe import DEVELOPMENT, RUNS, Names, Seeds, Workers, best, run, show, start
 
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRequest, parse_seeds
 
 TASK = "linksets"
-DEVELOPMENT = 100
 PAPER = ("moored", "anchored", "cross-attn", "vn-sum", "vn", "none")
 SLOTS = ("moored", "anchored", "gmt", "lse", "cross-attn", "registers", "acam", "isab", "perceiver")
 OTHERS = ("transformer", "vn-sum", "vn", "none")
 # The preset's rate first.
 RATES = (2e-3, 5e-3)
 MORE_RATES = (1e-3, 1e-2)
+MODELS = ",".join(SLOTS + OTHERS)
 
 
 def settings(model: str) -> list[dict[str, Any]]:
@@ -41,35 +40,27 @@ def at_rate(rate: float) -> dict[str, Any]:
     return {} if rate == RATES[0] else {"learning_rate": rate}
 
 
-def f1(request: RunRequest) -> float:
-    """Return the F1 on validation graphs, the selection criterion."""
-    return float(RunRecord.read(resolve(request).record_path).metrics["best"]["f1"])
-
-
 def command(
-    models: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(SLOTS + OTHERS),
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-4",
+    models: Names = MODELS,
+    seeds: Seeds = "0-4",
     paper: Annotated[bool, typer.Option("--paper", help="One setting for all, no search.")] = False,
     search_only: Annotated[bool, typer.Option("--search-only", help="Stop when all settings are tried.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+    workers: Workers = None,
 ) -> None:
     numbers = parse_seeds(seeds)
     if paper:
-        runs = [RunRequest(TASK, model, seed, "full", out=RUNS) for seed in numbers for model in PAPER]
-        run_many(runs, workers)
-    else:
-        tried = {
-            model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
-            for model in models.split(",")
-        }
-        search = [request for requests in tried.values() for request in requests]
-        run_many(search, workers)
-        best = {model: settings(model)[requests.index(max(requests, key=f1))] for model, requests in tried.items()}
-        further = [] if search_only else numbers
-        rest = [RunRequest(TASK, model, seed, "full", best[model], RUNS) for seed in further for model in best]
-        run_many(rest, workers)
-        runs = search + rest
-    print(tables_text([resolve(request).record_path for request in runs]))
+        show(run((RunRequest(TASK, model, seed, "full", out=RUNS) for seed in numbers for model in PAPER), workers))
+        return
+    tried = {
+        model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
+        for model in models.split(",")
+    }
+    runs = run(chain.from_iterable(tried.values()), workers)
+    if not search_only:
+        chosen = {model: best(settings(model), requests) for model, requests in tried.items()}
+        final = (RunRequest(TASK, model, seed, "full", chosen[model], RUNS) for seed in numbers for model in chosen)
+        runs += run(final, workers)
+    show(runs)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RUNS, start
+from recipe import RUNS, Engine, Seeds, Workers, run, show, start
 
 from mooring.nn.addresses import TEMPERATURES
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRequest, parse_seeds
 
 SELF: dict[str, Any] = {"routing": "self", "temperature": TEMPERATURES["self"]}
 Row = tuple[str, dict[str, Any]]
@@ -49,24 +48,23 @@ def command(
     physics: Annotated[str, typer.Option(help="Of memories, comma-separated: heat, elasticity, heat-large.")] = (
         "heat,elasticity"
     ),
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-4",
+    seeds: Seeds = "0-4",
     models: Annotated[str, typer.Option(help="Comma-separated; all if empty.")] = "",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     studies = {"memories": (MEMORIES, physics.split(",")), "slots": (SLOTS, ["slots"]), "nodes": (NODES, ["nodes"])}
     if study not in studies:
         raise typer.BadParameter(f"no study {study!r}; expected {', '.join(studies)}.")
     rows, presets = studies[study]
-    runs = [
+    requests = [
         RunRequest("meshes", model, seed, preset, changes, RUNS)
         for seed in parse_seeds(seeds)
         for preset in presets
         for model, changes in rows
         if not models or model in models.split(",")
     ]
-    run_many(runs, workers, engine)  # type: ignore[arg-type]
-    print(tables_text([resolve(request).record_path for request in runs]))
+    show(run(requests, workers, engine))
 
 
 if __name__ == "__main__":

@@ -7,22 +7,13 @@ searched settings stay in the records, so that the table can count them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from typing import Annotated, Any
 
 import typer
-from recipe import RUNS, start
+from recipe import RUNS, Engine, Workers, best, run, show, start
 
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import (
-    RunRecord,
-    RunRequest,
-    get_experiment,
-    parse_overrides,
-    parse_seeds,
-    resolve,
-    run_many,
-)
+from mooring.suite.train import RunRequest, get_experiment, parse_overrides, parse_seeds, resolve
 
 # Values of the search: a half fraction of all combinations, in which each two factors occur at all pairs of levels.
 RATES = "0.001,0.003"
@@ -39,14 +30,6 @@ def grid(task: str, rates: str, readouts: str, dropouts: str) -> Iterator[dict[s
             yield dict(zip(names, (value for _, value in levels), strict=True))
 
 
-def score(request: RunRequest) -> float:
-    """Return the selection metric of a finished run, with the sign that makes higher better."""
-    run = resolve(request)
-    name, direction = run.experiment.select
-    value = float(RunRecord.read(run.record_path).metrics["best"][name])
-    return value if direction == "max" else -value
-
-
 def command(
     task: Annotated[str, typer.Argument(help="molecules, peptides or nodes.")],
     sets: Annotated[str, typer.Option(help="Comma-separated; the preset's own if empty.")] = "",
@@ -57,8 +40,8 @@ def command(
     readouts: Annotated[str, typer.Option(help="Readouts to try.")] = READOUTS,
     dropouts: Annotated[str, typer.Option(help="Dropouts of the layers to try.")] = DROPOUTS,
     change: Annotated[list[str] | None, typer.Option("--set", help="field=value, for every run.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: Workers = None,
+    engine: Engine = "local",
 ) -> None:
     experiment = get_experiment(task)
     fixed = parse_overrides(change or [])
@@ -70,16 +53,15 @@ def command(
     def request(dataset: str, model: str, seed: int, setting: dict[str, str]) -> RunRequest:
         return RunRequest(task, model, seed, preset, {"dataset": dataset, **fixed, **setting}, RUNS)
 
-    runs = []
+    runs: list[RunRequest] = []
     for dataset in sets.split(",") if sets else [defaults.dataset]:
         tried = {model: [request(dataset, model, first, setting) for setting in settings] for model in chosen}
-        search = [candidate for candidates in tried.values() for candidate in candidates]
-        run_many(search, workers, engine)  # type: ignore[arg-type]
-        best = {model: settings[requests.index(max(requests, key=score))] for model, requests in tried.items()}
-        rest = [request(dataset, model, seed, best[model]) for seed in others for model in chosen]
-        run_many(rest, workers, engine)  # type: ignore[arg-type]
-        runs += search + rest
-    print(tables_text([resolve(finished).record_path for finished in runs]))
+        runs += run(chain.from_iterable(tried.values()), workers, engine)
+        setting = {model: best(settings, requests) for model, requests in tried.items()}
+        runs += run(
+            (request(dataset, model, seed, setting[model]) for seed in others for model in chosen), workers, engine
+        )
+    show(runs)
 
 
 if __name__ == "__main__":

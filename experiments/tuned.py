@@ -9,20 +9,18 @@ from __future__ import annotations
 import math
 from itertools import chain, product
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from recipe import RUNS, start
+from recipe import DEVELOPMENT, RUNS, Names, Seeds, Workers, best, run, show, start
 
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRecord, RunRequest, parse_seeds, resolve
 
 TASK = "motifs-leaderboard"
-DEVELOPMENT = 100
 INTEGRATIONS = ("film", "residual")
 # Modules with a mass besides their content, so that the content can be dropped at times.
 MASSES = ("moored", "anchored", "lse", "shared-anchor")
 OTHERS = ("gmt", "registers", "acam", "cpa-scale", "cross-attn")
+MODELS = ",".join(MASSES + OTHERS)
 
 
 def settings(model: str) -> list[dict[str, Any]]:
@@ -32,32 +30,27 @@ def settings(model: str) -> list[dict[str, Any]]:
     return [way | more for way, more in changes]
 
 
-def error(request: RunRequest) -> float:
-    """Return the selection criterion: the mean log error over all splits of the development seed."""
+def exactness(request: RunRequest) -> float:
+    """Return the selection criterion: minus the mean log error over all splits of the development seed."""
     final = RunRecord.read(resolve(request).record_path).metrics["final"]
-    return fmean(math.log(value) for name, value in final.items() if name.endswith("/log_mae"))
+    return -fmean(math.log(value) for name, value in final.items() if name.endswith("/log_mae"))
 
 
-def command(
-    models: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(MASSES + OTHERS),
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-4",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
-) -> None:
-    chosen: list[RunRequest] = []
+def command(models: Names = MODELS, seeds: Seeds = "0-4", workers: Workers = None) -> None:
     numbers = parse_seeds(seeds)
     search = {
         model: [RunRequest(TASK, model, DEVELOPMENT, "search", setting, RUNS) for setting in settings(model)]
         for model in models.split(",")
     }
+    # Settings that do not exist raise before anything is trained.
     for request in chain.from_iterable(search.values()):
         resolve(request)
+    runs = []
     for model, tried in search.items():
-        run_many(tried, workers)
-        best = settings(model)[tried.index(min(tried, key=error))]
-        final = [RunRequest(TASK, model, seed, "tuned", best, RUNS) for seed in numbers]
-        run_many(final, workers)
-        chosen += tried + final
-    print(tables_text([resolve(request).record_path for request in chosen]))
+        runs += run(tried, workers)
+        setting = best(settings(model), tried, exactness)
+        runs += run((RunRequest(TASK, model, seed, "tuned", setting, RUNS) for seed in numbers), workers)
+    show(runs)
 
 
 if __name__ == "__main__":

@@ -13,18 +13,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from recipe import RUNS, start
+from recipe import DEVELOPMENT, RUNS, Names, Seeds, Workers, best, run, show, start
 
-from mooring.suite.chapters import tables_text
-from mooring.suite.train import RunRecord, RunRequest, get_experiment, parse_seeds, resolve, run_many
+from mooring.suite.train import RunRequest, get_experiment, parse_seeds
 
 TASK = "two-radius-leaderboard"
-DEVELOPMENT = 100
 SLOTS = ("anchored", "moored")
 DECODERS = ("wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-deep-sum", "wide-vn-mask-sum", "wide-vn-bilinear-sum")
 EQUAL = ("anchored", "wide-vn-film-sum", "wide-vn-mlp-sum", "wide-vn-add")
 # The preset's rate first.
 RATES = (1e-3, 3e-4)
+MODELS = ",".join(SLOTS + DECODERS)
 
 
 def give_up_below(size: int) -> float:
@@ -55,34 +54,29 @@ def at_rate(rate: float) -> dict[str, Any]:
     return {} if rate == RATES[0] else {"learning_rate": rate}
 
 
-def both(request: RunRequest) -> float:
-    return float(RunRecord.read(resolve(request).record_path).metrics["best"]["both"])
-
-
 def command(
     sizes: Annotated[str, typer.Option(help="Numbers of identifiers.")] = "6,12,24",
-    models: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(SLOTS + DECODERS),
-    seeds: Annotated[str, typer.Option(help="As in 0, 0,3 or 0-4.")] = "0-2",
+    models: Names = MODELS,
+    seeds: Seeds = "0-2",
     updates: Annotated[int, typer.Option(help="Times the preset's updates.")] = 1,
     equal_parameters: Annotated[bool, typer.Option("--equal", help="Cap the parameters, over three widths.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time.")] = None,
+    workers: Workers = None,
 ) -> None:
-    numbers = [int(size) for size in sizes.split(",")]
-    chosen = parse_seeds(seeds)
-    runs = equal(numbers, chosen) if equal_parameters else []
-    run_many(runs, workers)
+    numbers, chosen = [int(size) for size in sizes.split(",")], parse_seeds(seeds)
+    if equal_parameters:
+        show(run(equal(numbers, chosen), workers))
+        return
     preset: Any = get_experiment(TASK).presets["wide"]
-    for size in [] if equal_parameters else numbers:
+    length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * preset.epochs}
+    runs = []
+    for size in numbers:
         point: dict[str, Any] = {"num_identifiers": size, "slots": size}
-        length: dict[str, Any] = {} if updates == 1 else {"epochs": updates * preset.epochs}
         for model in models.split(","):
             tried = [RunRequest(TASK, model, DEVELOPMENT, "wide", point | at_rate(rate), RUNS) for rate in RATES]
-            run_many(tried, workers)
-            best = at_rate(RATES[tried.index(max(tried, key=both))])
-            rest = [RunRequest(TASK, model, seed, "wide", point | length | best, RUNS) for seed in chosen]
-            run_many(rest, workers)
-            runs += tried + rest
-    print(tables_text([resolve(request).record_path for request in runs]))
+            runs += run(tried, workers)
+            setting = point | length | at_rate(best(RATES, tried))
+            runs += run((RunRequest(TASK, model, seed, "wide", setting, RUNS) for seed in chosen), workers)
+    show(runs)
 
 
 if __name__ == "__main__":

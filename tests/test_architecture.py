@@ -20,7 +20,8 @@ def test_every_path_exists(document: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_a_change_touches_at_most_three_files() -> None:
+def test_a_change_is_made_in_at_most_three_files() -> None:
+    """The second column; the third has tests, older records and documents that follow the change."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| a")]
     assert len(rows) >= 12

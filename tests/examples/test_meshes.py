@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.suite.meshes.data import PlateSettings, generate
-from mooring.suite.meshes.files import read_mesh, write_mesh
+from mooring.suite.meshes.data import PlateSettings, generate, read_mesh, write_mesh
 from mooring.suite.train import RunRequest, resolve, run_one
 from support import ROOT
 

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 from mooring.suite import cli
 from mooring.suite.linksets.data import LinkSettings, collate, generate_many
 from mooring.suite.look import load_data, page_of, trained
-from mooring.suite.motifs.data import MotifSettings
-from mooring.suite.motifs.data.dataset import cached_census
-from mooring.suite.motifs.data.dataset import collate as collate_motifs
+from mooring.suite.motifs.data import MotifSettings, cached_census
+from mooring.suite.motifs.data import collate as collate_motifs
 from mooring.suite.train import RunRequest, run_one
 
 OWN = """
@@ -45,7 +44,7 @@ FOREIGN = """
 from pathlib import Path
 
 from mooring.nn import SlotVirtualNode
-from mooring.suite.real.molecules import MoleculeExperiment
+from mooring.suite.real.experiment import MoleculeExperiment
 
 Path(__file__).with_name("imported").touch()
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from statistics import fmean
 
 from mooring.suite.linksets import tables as links
 from mooring.suite.motifs import tables as motifs
-from mooring.suite.real import chosen as real
+from mooring.suite.real import tables as real
 from mooring.suite.records import Record, Records
+from mooring.suite.report.cells import best, fill, score, seeds
 from mooring.suite.report.exhibits import Body, table
-from mooring.suite.report.groups import Group, group, paired_difference, shares, show, title
+from mooring.suite.report.groups import Group, group, paired_difference, title
 from mooring.suite.report.tables import ZOO, cards, verdict
 from mooring.table import ABSENT, Column
 
@@ -20,6 +23,7 @@ from mooring.table import ABSENT, Column
 REFERENCE, COSTS = "anchored", "zoo"
 VERDICTS = {"replication": "Counts", "addressability": "Addressable", "batch_mates": "Batch mates"}
 LEADERBOARD, CENSUS = "two-radius-leaderboard", "motifs-leaderboard"
+METRICS, BOTH = ("label", "count", "both"), ("metrics", "best", "both")
 # The field that the search of the boards varies; the costs show it.
 RATE = ("learning_rate",)
 # Presets with sizes of their own, which are shown but not ranked.
@@ -82,9 +86,8 @@ def _level(scores: dict[int, float], others: dict[int, float]) -> bool | None:
 
 def boards(records: Records) -> list[Board]:
     """Return every board of the zoo's modules, at the setting with the most seeds."""
-    both = ("metrics", "best", "both")
     columns = []
-    counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), both, 1)
+    counted = at_best_rates(group(records.runs(LEADERBOARD, "screen")), BOTH, 1)
     # On fresh graphs: those that chose the epoch flatter whatever is at chance.
     fresh = ("metrics", "final", "both")
     columns.append(Board("Two-Radius", "Both", {name: item.by_seed(*fresh) for name, item in counted.items()}))
@@ -103,7 +106,7 @@ def boards(records: Records) -> list[Board]:
         for dataset in dict.fromkeys(item.dataset for item in chosen):
             shown = [item for item in chosen if item.dataset == dataset]
             scores = {item.group.model: item.group.by_seed("metrics", "final", f"test/{item.metric}") for item in shown}
-            board = Board("real", dataset, scores, more_is_better=real.METRICS[shown[0].metric][2])
+            board = Board("real", dataset, scores, more_is_better=shown[0].shown.rises)
             if dataset not in sets or len(scores) >= len(sets[dataset].scores):
                 sets[dataset] = board
     return [board for board in (*columns, *sets.values()) if board.scores]
@@ -147,6 +150,7 @@ def ranks(records: Records, graphs: str = "all") -> Body | None:
             relative[model].setdefault(board.task, []).append((ranking[model][0] - 1) / (len(ranking) - 1))
     # All boards have the same weight, however many columns one has.
     by_board = {model: fmean(map(fmean, by_task.values())) if by_task else 1.0 for model, by_task in relative.items()}
+    by_column = {model: fmean(chain(*by_task.values())) if by_task else 1.0 for model, by_task in relative.items()}
     order = sorted(models, key=lambda model: (-len(set(tasks[model])), by_board[model]))
     shown = [
         (board, ranking)
@@ -156,7 +160,7 @@ def ranks(records: Records, graphs: str = "all") -> Body | None:
     rows = [
         (
             named[model],
-            *(_means(by_board[model], relative[model]) if relative[model] else (ABSENT, ABSENT)),
+            *((f"{by_board[model]:.2f}", f"{by_column[model]:.2f}") if relative[model] else (ABSENT, ABSENT)),
             f"{fmean(ranked[model]):.1f}",
             *(_place(*ranking[model]) if model in ranking else ABSENT for _, ranking in shown),
         )
@@ -171,11 +175,6 @@ def ranks(records: Records, graphs: str = "all") -> Body | None:
         *(Column(board.name, group=board.task) for board, _ in shown),
     )
     return Body(heads, rows, [_duel(columns, order[0], order[1], named)] if len(order) > 1 else [])
-
-
-def _means(by_board: float, relative: Mapping[str, Sequence[float]]) -> tuple[str, str]:
-    """Return the mean place over boards and over columns as text."""
-    return f"{by_board:.2f}", f"{fmean(place for places in relative.values() for place in places):.2f}"
 
 
 def _duel(columns: Sequence[Board], first: str, second: str, named: Mapping[str, str]) -> str:
@@ -214,28 +213,30 @@ def leaderboard(records: Records, preset: str) -> Body | None:
     """Return modules by Both, best first, with motif errors and audit verdicts if those records exist."""
     if preset in UNRANKED:
         return None
-    counted = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
+    counted = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), BOTH, 1)
     census = at_best_rates(group(records.runs(CENSUS, preset), apart=RATE), ("metrics", "best", "log_mae"), -1)
     audited = cards(records, zoo=True)
     verdicts = [name for name in VERDICTS if any(name in card for card in audited.values())]
-    rows = []
-    for item in sorted(counted.values(), key=lambda item: -item.estimate("metrics", "best", "both").mean):
+
+    def error(item: Group, split: str) -> str:
+        other = census.get(item.model)
+        return ABSENT if other is None else score(other, "metrics", "final", f"{split}/log_mae")
+
+    def audit(item: Group, name: str) -> str:
         card = audited.get(item.model, {})
-        rows.append(
-            (
-                item.title,
-                *(shares(item, "metrics", "best", name) for name in ("label", "count", "both")),
-                *(_error(census.get(item.model), split) for split in ("iid", "jittered") if census),
-                *(verdict(card[name]) if name in card else ABSENT for name in verdicts),
-                str(len(item.runs)),
-            )
-        )
-    columns = (
-        Column("Module", left=True),
-        *(Column(name, group="two-radius") for name in ("Label", "Count", "Both")),
-        *(Column(name, group="motif log-MAE") for name in ("IID", "Jittered") if census),
-        *(Column(VERDICTS[name], group="audit", left=True) for name in verdicts),
-        Column("Seeds"),
+        return verdict(card[name]) if name in card else ABSENT
+
+    columns, rows = fill(
+        sorted(counted.values(), key=lambda item: -item.estimate(*BOTH).mean),
+        (Column("Module", left=True), lambda item: item.title),
+        *((Column(name.capitalize(), group="two-radius"), partial(best, metric=name)) for name in METRICS),
+        *(
+            (Column(name, group="motif log-MAE"), partial(error, split=split))
+            for split, name in (("iid", "IID"), ("jittered", "Jittered"))
+            if census
+        ),
+        *((Column(VERDICTS[name], group="audit", left=True), partial(audit, name=name)) for name in verdicts),
+        (Column("Seeds"), seeds),
     )
     return Body(columns, rows, groups=counted.values())
 
@@ -261,7 +262,7 @@ def costs(records: Records, preset: str) -> Body | None:
     shapes = list(dict.fromkeys(shape for shape, _ in measured))
     if not all(re.fullmatch(r"\d{1,9}x\d{1,9}", shape) for shape in shapes):
         raise bench.error(f"field 'rows.shape' is one of {shapes!r:.80}, expected graphs x nodes as in 1x1000.")
-    runs = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), ("metrics", "best", "both"), 1)
+    runs = at_best_rates(group(records.runs(LEADERBOARD, preset), apart=RATE), BOTH, 1)
     rows = []
     for name in dict.fromkeys(name for _, name in measured if name.startswith(ZOO)):
         model = name.removeprefix(ZOO)
@@ -295,9 +296,3 @@ def _ratio(measured: dict[tuple[str, str], Record], shape: str, name: str) -> fl
 
 def _number(row: Record | None, field: str) -> float | None:
     return None if row is None or row.find(field) is None else row.number(field)
-
-
-def _error(item: Group | None, split: str) -> str:
-    if item is None or not item.has("metrics", "final", f"{split}/log_mae"):
-        return ABSENT
-    return show(item.estimate("metrics", "final", f"{split}/log_mae"))

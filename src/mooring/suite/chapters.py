@@ -69,7 +69,7 @@ def capacity() -> tuple[Exhibit, ...]:
 def learning() -> tuple[Exhibit, ...]:
     from mooring.suite.two_radius import learning, wide
 
-    return learning.wide_states, wide.by_updates, wide.by_parameters, wide.by_width, learning.learnability
+    return wide.wide_states, wide.by_updates, wide.by_parameters, wide.by_width, learning.learnability
 
 
 @chapter(
@@ -98,9 +98,9 @@ def original() -> tuple[Exhibit, ...]:
     needs="motifs",
 )
 def motifs() -> tuple[Exhibit, ...]:
-    from mooring.suite.motifs import figures, tables
+    from mooring.suite.motifs import tables
 
-    return tables.beside_paper, figures.error_by_count, tables.all_splits, tables.per_motif
+    return tables.beside_paper, tables.error_by_count, tables.all_splits, tables.per_motif
 
 
 @chapter(
@@ -127,9 +127,9 @@ def motifs_tuned() -> tuple[Exhibit, ...]:
     needs="linksets",
 )
 def linksets() -> tuple[Exhibit, ...]:
-    from mooring.suite.linksets import figures, tables
+    from mooring.suite.linksets import tables
 
-    return tables.scores, tables.tuned, tables.ceiling, tables.violations, figures.calibration
+    return tables.scores, tables.tuned, tables.ceiling, tables.violations, tables.calibration
 
 
 @chapter(
@@ -140,9 +140,9 @@ def linksets() -> tuple[Exhibit, ...]:
     needs="molecules",
 )
 def molecules() -> tuple[Exhibit, ...]:
-    from mooring.suite.real import figures, tables
+    from mooring.suite.real import tables
 
-    return tables.molecules, tables.molecules_by_readout, tables.choosing, figures.molecules
+    return tables.molecules, tables.molecules_by_readout, tables.choosing, tables.molecules_curves
 
 
 @chapter(
@@ -155,9 +155,9 @@ def molecules() -> tuple[Exhibit, ...]:
     needs="peptides",
 )
 def peptides() -> tuple[Exhibit, ...]:
-    from mooring.suite.real import figures, tables
+    from mooring.suite.real import tables
 
-    return tables.peptides, tables.peptides_by_readout, figures.peptides
+    return tables.peptides, tables.peptides_by_readout, tables.peptides_curves
 
 
 @chapter(
@@ -168,9 +168,9 @@ def peptides() -> tuple[Exhibit, ...]:
     needs="nodes",
 )
 def nodes() -> tuple[Exhibit, ...]:
-    from mooring.suite.real import figures, tables
+    from mooring.suite.real import tables
 
-    return tables.nodes, figures.nodes
+    return tables.nodes, tables.nodes_curves
 
 
 @chapter(

@@ -12,8 +12,8 @@ from mooring import zoo
 from mooring.suite.linksets import LinkExperiment, LinkNet
 from mooring.suite.linksets.data import generate_many, greedy
 from mooring.suite.linksets.data.dataset import LinkBatch, collate
-from mooring.suite.linksets.decoder import Rivals
 from mooring.suite.linksets.experiment import PRESETS
+from mooring.suite.linksets.model import Rivals
 
 TINY = PRESETS["tiny"].but(init_std=0.3)
 GRAPHS = generate_many(TINY.graphs, "train", 5, seed=0)

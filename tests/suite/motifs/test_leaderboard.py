@@ -7,10 +7,9 @@ import torch
 
 from mooring import zoo
 from mooring.suite.motifs import MotifLeaderboardExperiment
-from mooring.suite.motifs.data import MOTIF_NAMES
-from mooring.suite.motifs.data.dataset import cached_census, collate
-from mooring.suite.motifs.experiment import learned_backbone
-from mooring.suite.motifs.leaderboard import SCREEN, TINY
+from mooring.suite.motifs.data import MOTIF_NAMES, cached_census, collate
+from mooring.suite.motifs.experiment import BOARD_TINY as TINY
+from mooring.suite.motifs.experiment import SCREEN, learned_backbone
 from mooring.suite.train.run import RunRequest, run_one
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from mooring.suite.motifs import NORMALISED, READOUTS, GINBackbone, MotifNet, ReadoutSpec
-from mooring.suite.motifs.data import MotifDataset, MotifSettings, generate, generate_many
-from mooring.suite.motifs.data.dataset import MotifBatch, collate
+from mooring.suite.motifs.data import MotifBatch, MotifDataset, MotifSettings, collate, generate, generate_many
 from mooring.suite.motifs.data.graph import union
 from mooring.suite.motifs.experiment import PRESETS
 

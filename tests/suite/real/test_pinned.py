@@ -1,6 +1,6 @@
 """The small sets that examples and tests train on are the same every time."""
 
-from mooring.suite.real.data.generated import generated_graphs, generated_nodes
+from mooring.suite.real.data import generated_graphs, generated_nodes
 from support import digest
 
 

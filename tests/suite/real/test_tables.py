@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.suite.chapters import REPORT
-from mooring.suite.real.chosen import choose
+from mooring.suite.real.tables import choose
 from mooring.suite.records import RunRecord, load, write
 from mooring.suite.report import documents
 

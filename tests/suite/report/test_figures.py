@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from mooring.suite.chapters import REPORT
-from mooring.suite.motifs.figures import by_count
+from mooring.suite.motifs.tables import by_count
 from mooring.suite.records import Record, RecordError, Records, load
 from mooring.suite.report import documents
 from mooring.suite.report.drawing import PALETTE, Picture, colours, spread

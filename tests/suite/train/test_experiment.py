@@ -48,7 +48,7 @@ def test_the_modules_of_a_run_are_those_of_its_classes_and_of_its_model() -> Non
         "gcn+counted": "toy_experiment",
     }.items():
         modules = original(preset, model, 0).source_modules()
-        assert {module, "mooring.suite.two_radius.original", "mooring.suite.train.experiment"} <= modules
+        assert {module, "mooring.suite.two_radius.labels", "mooring.suite.train.experiment"} <= modules
     assert "toy_experiment" in Toy(Toy.presets["quick"], "linear", 0).source_modules()
 
 

@@ -10,7 +10,8 @@ from mooring.nn import MemoryOptions
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import PermutationExperiment, TwoRadiusExperiment, TwoRadiusNet
 from mooring.suite.two_radius.data import CountedTask
-from mooring.suite.two_radius.experiment import PAPER, PERMUTATION_TINY, QUICK, TINY
+from mooring.suite.two_radius.experiment import PAPER, QUICK, TINY
+from mooring.suite.two_radius.labels import PERMUTATION_TINY
 
 
 def test_registered_under_its_name() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from mooring import zoo
 from mooring.suite.two_radius import LeaderboardExperiment
-from mooring.suite.two_radius.leaderboard import SCREEN
+from mooring.suite.two_radius.experiment import SCREEN
 
 
 def memory_size(model: str) -> int:

@@ -8,11 +8,7 @@ TASKS = {"linksets": "experiment"}
 __getattr__ = late(
     __name__,
     {
-        "LinkConfig": "experiment",
-        "LinkExperiment": "experiment",
-        "LinkNet": "model",
-        "NodeFeatures": "model",
-        "PairDecoder": "decoder",
-        "matched_sizes": "model",
+        **dict.fromkeys(("LinkConfig", "LinkExperiment"), "experiment"),
+        **dict.fromkeys(("LinkNet", "NodeFeatures", "PairDecoder", "matched_sizes"), "model"),
     },
 )

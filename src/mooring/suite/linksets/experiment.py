@@ -22,6 +22,7 @@ from mooring.suite.linksets.metrics import (
     f1_by_size,
     fitting,
     greedy_f1,
+    log_loss,
     split_metrics,
 )
 from mooring.suite.linksets.model import LinkNet, matched_sizes
@@ -69,14 +70,8 @@ class LinkConfig(FiniteConfig, MemoryConfig):
     turns: int = 1
 
     at_least_one: ClassVar[tuple[str, ...]] = (
-        "validation_graphs",
-        "test_graphs",
-        "larger_graphs",
-        "channels",
-        "blocks",
-        "hidden",
-        "waves",
-        "turns",
+        *("validation_graphs", "test_graphs", "larger_graphs"),
+        *("channels", "blocks", "hidden", "waves", "turns"),
     )
     not_negative: ClassVar[tuple[str, ...]] = ("data_seed",)
 
@@ -155,8 +150,7 @@ class LinkExperiment(FiniteExperiment):
         probability = self._predict(net, "validation")
         chosen = self._graphs("validation").chosen
         threshold, f1 = best_threshold(probability, chosen)
-        likely = np.clip(np.where(chosen, probability, 1 - probability), 1e-7, 1.0)
-        return {"f1": f1, "threshold": threshold, "log_loss": float(-np.log(likely).mean())}
+        return {"f1": f1, "threshold": threshold, "log_loss": log_loss(probability, chosen)}
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         settings = self.config.graphs

@@ -5,11 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.linksets.data import CONSTRAINTS, LinkDataset, LinkSettings, adjacency, feasible, greedy, violations
+from mooring.suite.linksets.data import (
+    CONSTRAINTS,
+    LinkDataset,
+    LinkGraph,
+    LinkSettings,
+    adjacency,
+    feasible,
+    greedy,
+    violations,
+)
 
 THRESHOLDS = np.linspace(0.05, 0.95, 37)
 CALIBRATION_BINS = 10
@@ -17,7 +27,7 @@ CALIBRATION_BINS = 10
 
 @dataclass(frozen=True)
 class Agreement:
-    """Numbers of correct, predicted and actual links, summed over graphs."""
+    """Numbers of correct, predicted and actual links."""
 
     found: int
     predicted: int
@@ -60,8 +70,7 @@ def fitting(dataset: LinkDataset, probability: NDArray[np.float64], settings: Li
     The pairs above a threshold are those that :func:`~mooring.suite.linksets.data.feasible` adds with that threshold: a
     pair below it never blocks a pair above.
     """
-    parts = np.split(probability, dataset.pair_start[1:-1])
-    fits = [feasible(dataset[index], part, settings, threshold=0.0) for index, part in enumerate(parts)]
+    fits = [feasible(graph, part, settings, threshold=0.0) for graph, part in _by_graph(dataset, probability)]
     return np.where(np.concatenate(fits), probability, 0.0)
 
 
@@ -77,27 +86,28 @@ def split_metrics(
 
     Decoding drops links that do not fit, so its threshold can be lower.
     """
-    raw = probability >= threshold
-    graphs = [dataset[index] for index in range(len(dataset))]
-    cuts = dataset.pair_start[1:-1]
     taken = fitting(dataset, probability, settings) >= decoded_threshold
-    decoded = np.split(taken, cuts)
-    score, after = agreement(raw, dataset.chosen), agreement(taken, dataset.chosen)
-    metrics = {"f1": score.f1, "precision": score.precision, "recall": score.recall}
-    metrics |= {"decoded_f1": after.f1, "decoded_precision": after.precision, "decoded_recall": after.recall}
-    for prefix, choices in (("", np.split(raw, cuts)), ("decoded_", decoded)):
-        rates = [
-            violations(graph, adjacency(graph, links), settings) for graph, links in zip(graphs, choices, strict=True)
-        ]
-        metrics |= {f"{prefix}violations_{name}": _mean([rate[name] for rate in rates]) for name in CONSTRAINTS}
-        metrics[f"{prefix}feasible"] = _mean([float(not any(rate.values())) for rate in rates])
-    likely = np.clip(np.where(dataset.chosen, probability, 1 - probability), 1e-7, 1.0)
-    metrics["log_loss"] = float(-np.log(likely).mean())
+    metrics: dict[str, float] = {}
+    for prefix, links in (("", probability >= threshold), ("decoded_", taken)):
+        match = agreement(links, dataset.chosen)
+        metrics |= {f"{prefix}{name}": getattr(match, name) for name in ("f1", "precision", "recall")}
+        rates = [violations(graph, adjacency(graph, part), settings) for graph, part in _by_graph(dataset, links)]
+        metrics |= {
+            f"{prefix}violations_{name}": float(np.mean([rate[name] for rate in rates])) for name in CONSTRAINTS
+        }
+        metrics[f"{prefix}feasible"] = float(np.mean([not any(rate.values()) for rate in rates]))
+    metrics["log_loss"] = log_loss(probability, dataset.chosen)
     metrics["confidence"] = float(np.maximum(probability, 1 - probability).mean())
     bins = calibration(probability, dataset.chosen)
     gaps = np.abs(np.subtract(bins["confidence"], bins["frequency"]))
     metrics["calibration_error"] = float(np.dot(gaps, bins["weight"]))
     return metrics
+
+
+def log_loss(probability: NDArray[np.floating], actual: NDArray[np.bool_]) -> float:
+    """Return the mean negative logarithm of the probability of what is true."""
+    likely = np.clip(np.where(actual, probability, 1 - probability), 1e-7, 1.0)
+    return float(-np.log(likely).mean())
 
 
 def calibration(probability: NDArray[np.float64], actual: NDArray[np.bool_]) -> dict[str, list[float]]:
@@ -130,5 +140,6 @@ def greedy_f1(dataset: LinkDataset, settings: LinkSettings) -> float:
     return agreement(np.concatenate(links), dataset.chosen).f1
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
+def _by_graph(dataset: LinkDataset, pairs: NDArray[Any]) -> list[tuple[LinkGraph, NDArray[Any]]]:
+    """Return each graph with its part of an array over all pairs."""
+    return [(dataset[index], part) for index, part in enumerate(np.split(pairs, dataset.pair_start[1:-1]))]

@@ -1,14 +1,20 @@
-"""Tables of the constrained link sets (tab:link-generation), with violated constraints."""
+"""Tables and figure of the constrained link sets (tab:link-generation), with violated constraints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mooring.suite.records import Record, Records
-from mooring.suite.report.exhibits import Body, table
-from mooring.suite.report.groups import Group, group, others, paired_difference, percent, plain, show
+from mooring.suite.report.cells import ahead, fill, named, score, seeds
+from mooring.suite.report.drawing import MUTED, belongs, curve, inked, panel
+from mooring.suite.report.exhibits import Body, figure, table
+from mooring.suite.report.groups import Group, group, others, paired_difference, plain, show, usual_groups
 from mooring.table import ABSENT, Column
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TASK = "linksets"
 FIELDS = {
@@ -22,6 +28,7 @@ FIELDS = {
 MAIN = ("test/f1", "test/decoded_f1", "larger/f1", "larger/decoded_f1")
 # Pair by pair, before anything is decoded.
 SINGLE = ("test/f1", "larger/f1")
+TEST_F1 = ("metrics", "final", "test/f1")
 # The preset of the search, what it varies and what it chooses by; the module others are compared with.
 SEARCH, VARIED, CHOSEN_BY = "search", ("learning_rate", "slots", "heads", "hidden"), ("metrics", "best", "f1")
 REFERENCE = "moored"
@@ -43,23 +50,20 @@ PUBLISHED: Mapping[str, float] = {"cross-attn": 0.751, "anchored": 0.816}
     """,
 )
 def scores(records: Records, preset: str, models: str = "all") -> Body | None:
-    """F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
+    """Return F1, precision and recall before and after decoding, beside the paper's F1; of all memories or of some."""
     groups = _of("linksets", group(_runs(records, preset)), models)
     if not groups:
         return None
     fields = [name for name in FIELDS if name == "test/f1" or any(has_score(item, name) for item in groups)]
-    rows = []
-    for item in groups:
-        measured = [_cell(item, name) for name in fields]
-        published = None if item.variant or preset != PAPER else PUBLISHED.get(item.model)
-        rows.append((item.title, *measured, plain(published), str(len(item.runs))))
-    rows += [_greedy(groups, fields)] if groups[0].has("metrics", "final", "greedy/f1") else []
-    columns = (
-        Column("Module", left=True),
-        *(Column(*FIELDS[name]) for name in fields),
-        Column("F1", group="paper"),
-        Column("Seeds"),
+    published = PUBLISHED if preset == PAPER else {}
+    columns, rows = fill(
+        groups,
+        (Column("Module", left=True), lambda item: item.title),
+        *((Column(*FIELDS[name]), partial(_cell, name=name)) for name in fields),
+        (Column("F1", group="paper"), lambda item: plain(None if item.variant else published.get(item.model))),
+        (Column("Seeds"), seeds),
     )
+    rows += [("Greedy solver", *greedy, ABSENT, ABSENT) for greedy in _greedy(groups, fields)]
     return Body(columns, rows, _gap(groups), groups=groups)
 
 
@@ -75,7 +79,7 @@ def scores(records: Records, preset: str, models: str = "all") -> Body | None:
     """,
 )
 def tuned(records: Records, preset: str, models: str = "all") -> Body | None:
-    """Each module at the setting that one search found for it, best first, and how much the setting matters to it."""
+    """Return each module at the setting that one search found for it, best first, and how much the setting matters."""
     tried: dict[str, list[float]] = {}
     for run in records.runs(TASK, SEARCH):
         tried.setdefault(run.model, []).append(run.number(*CHOSEN_BY))
@@ -90,38 +94,26 @@ def tuned(records: Records, preset: str, models: str = "all") -> Body | None:
     groups = _of("linksets-tuned", searched, models)
     if preset == SEARCH or not groups:
         return None
-    groups.sort(key=lambda item: -item.estimate("metrics", "final", MAIN[0]).mean)
+    groups.sort(key=lambda item: -item.estimate(*TEST_F1).mean)
     reference = next((item for item in groups if item.model == REFERENCE), None)
-    rows = [
-        (
-            item.title,
-            *(_cell(item, name) for name in MAIN),
-            _ahead(item, reference),
-            *(plain(choose(tried[item.model])) for choose in (max, min)),
-            str(len(tried[item.model])),
-            str(len(item.runs)),
-        )
-        for item in groups
-    ]
-    if groups[0].has("metrics", "final", "greedy/f1"):
-        name, *cells, _, seeds = _greedy(groups, MAIN)
-        rows.append((name, *cells, *[ABSENT] * 4, seeds))
-    columns = (
-        Column("Module", left=True),
-        *(Column(*FIELDS[name]) for name in MAIN),
-        Column("F1", group=f"minus {REFERENCE}"),
-        *(Column(name, group="search") for name in ("Best", "Worst")),
-        Column("Settings"),
-        Column("Seeds"),
+    columns, rows = fill(
+        groups,
+        (Column("Module", left=True), lambda item: item.title),
+        *((Column(*FIELDS[name]), partial(_cell, name=name)) for name in MAIN),
+        (Column("F1", group=f"minus {REFERENCE}"), lambda item: ahead(item, reference, *TEST_F1)),
+        (Column("Best", group="search"), lambda item: plain(max(tried[item.model]))),
+        (Column("Worst", group="search"), lambda item: plain(min(tried[item.model]))),
+        (Column("Settings"), lambda item: str(len(tried[item.model]))),
+        (Column("Seeds"), seeds),
     )
+    rows += [("Greedy solver", *greedy, *[ABSENT] * 5) for greedy in _greedy(groups, MAIN)]
     return Body(columns, rows, others(groups, group(_runs(records, preset))), groups=groups)
 
 
 def chosen(records: Records, preset: str) -> list[Group]:
-    """The setting that the search found for each module; for one without a search, that of most seeds, then of the
-    best validation score.
+    """Return the setting that the search found for each module; a module whose setting was not run yet is left out.
 
-    A module whose setting was found but not run yet is left out.
+    For a module without a search it is the setting of most seeds, then of the best validation score.
     """
     best: dict[str, Record] = {}
     for run in records.runs(TASK, SEARCH):
@@ -134,13 +126,9 @@ def chosen(records: Records, preset: str) -> list[Group]:
     return list(settings.values())
 
 
-def _of(who: str, groups: list[Group], models: str) -> list[Group]:
-    """Those of all memories, or of some."""
-    there = list(dict.fromkeys(item.model for item in groups))
-    wanted = there if models == "all" else models.split(",")
-    unknown = [name for name in wanted if name not in there]
-    if unknown:
-        raise ValueError(f"table '{who}': no run of '{unknown[0]}', expected some of {', '.join(there)}, or 'all'.")
+def _of(table: str, groups: list[Group], models: str) -> list[Group]:
+    """Return the groups of all memories, or of some."""
+    wanted = named(models, (item.model for item in groups), f"table '{table}': no run of {{!r}}")
     return [item for item in groups if item.model in wanted]
 
 
@@ -150,14 +138,6 @@ def _validated(item: Group) -> float:
 
 def _varied(run: Record) -> list[Any]:
     return [run.find("config", name) for name in VARIED]
-
-
-def _ahead(item: Group, reference: Group | None) -> str:
-    """How much higher the test F1 is than the reference's, paired over seeds."""
-    if reference is None or item is reference:
-        return ABSENT
-    ours, theirs = (side.by_seed("metrics", "final", MAIN[0]) for side in (item, reference))
-    return show(paired_difference(ours, theirs), sign=True) if ours.keys() & theirs.keys() else ABSENT
 
 
 @table(
@@ -170,23 +150,19 @@ def _ahead(item: Group, reference: Group | None) -> str:
     """,
 )
 def ceiling(records: Records, preset: str) -> Body | None:
-    """The same scores where the decoder is told exactly which rivals a pair has, in one turn or in several."""
+    """Return the scores of a decoder that receives exactly which rivals a pair has, in one turn or in several."""
     groups = group(_runs(records, preset, told=True), apart=("turns", "exact_ranks"))
     if not groups:
         return None
     groups.sort(key=lambda item: (item.title, _turns(item)))
-    rows = [
-        (item.title, str(_turns(item)), *(_cell(item, name) for name in SINGLE), str(len(item.runs))) for item in groups
-    ]
-    if groups[0].has("metrics", "final", "greedy/f1"):
-        name, *cells, _, seeds = _greedy(groups, SINGLE)
-        rows.append((name, ABSENT, *cells, seeds))
-    columns = (
-        Column("Module", left=True),
-        Column("Turns"),
-        *(Column(*FIELDS[name]) for name in SINGLE),
-        Column("Seeds"),
+    columns, rows = fill(
+        groups,
+        (Column("Module", left=True), lambda item: item.title),
+        (Column("Turns"), lambda item: str(_turns(item))),
+        *((Column(*FIELDS[name]), partial(_cell, name=name)) for name in SINGLE),
+        (Column("Seeds"), seeds),
     )
+    rows += [("Greedy solver", ABSENT, *greedy, ABSENT) for greedy in _greedy(groups, SINGLE)]
     return Body(columns, rows, groups=groups)
 
 
@@ -197,7 +173,7 @@ def ceiling(records: Records, preset: str) -> Body | None:
     notes="Violation rate in %{interval}; decoded: after the step that makes the set feasible.",
 )
 def violations(records: Records, preset: str) -> Body | None:
-    """Share of violated constraints before and after decoding; rules that are never broken are in the notes."""
+    """Return the share of violated constraints before and after decoding; rules never broken are in the notes."""
     runs = _runs(records, preset)
     groups = group(runs)
     start, decoded = "test/violations_", "test/decoded_violations_"
@@ -207,23 +183,25 @@ def violations(records: Records, preset: str) -> Body | None:
     if not names:
         return None
     never = [name.replace("_", " ") for name in rules if name not in names]
-    rows = []
-    for item in groups:
-        before = [_share(item, f"{start}{name}") for name in names]
-        after = [_share(item, f"{decoded}{name}") for name in names]
-        rows.append((item.title, *before, *after))
-    titles = [name.replace("_", " ").capitalize() for name in names]
-    columns = (
-        Column("Module", left=True),
-        *(Column(name, group="as predicted") for name in titles),
-        *(Column(name, group="decoded") for name in titles),
+
+    def percentage(item: Group, name: str) -> str:
+        return score(item, "metrics", "final", name, scale=100, digits=1)
+
+    columns, rows = fill(
+        groups,
+        (Column("Module", left=True), lambda item: item.title),
+        *(
+            (Column(name.replace("_", " ").capitalize(), group=heading), partial(percentage, name=part + name))
+            for part, heading in ((start, "as predicted"), (decoded, "decoded"))
+            for name in names
+        ),
     )
     notes = [f"Never broken, before or after: {', '.join(never)}."] if never else []
     return Body(columns, rows, notes, groups=groups)
 
 
 def _runs(records: Records, preset: str, *, told: bool = False) -> list[Record]:
-    """The runs whose decoder has the memory alone, or those whose decoder is told the ranks."""
+    """Return the runs whose decoder has the memory alone, or those whose decoder receives the ranks."""
     return [run for run in records.runs(TASK, preset) if bool(run.mapping("config").get("exact_ranks")) == told]
 
 
@@ -232,14 +210,14 @@ def _turns(item: Group) -> int:
 
 
 def _gap(groups: Sequence[Group]) -> list[str]:
-    """Anchored against Cross-Attn in every configuration that was run, since another may suit it better."""
+    """Compare Anchored with Cross-Attn in every configuration that was run, since another may suit it better."""
     anchored = next((item for item in groups if item.model == "anchored" and not item.variant), None)
     if anchored is None:
         return []
-    ours = anchored.by_seed("metrics", "final", "test/f1")
+    ours = anchored.by_seed(*TEST_F1)
     sentences = []
     for item in groups:
-        theirs = item.by_seed("metrics", "final", "test/f1")
+        theirs = item.by_seed(*TEST_F1)
         if item.model != "cross-attn" or len(ours.keys() & theirs.keys()) < 2:
             continue
         gap = paired_difference(ours, theirs)
@@ -252,19 +230,21 @@ def _gap(groups: Sequence[Group]) -> list[str]:
     return sentences
 
 
-def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> tuple[str, ...]:
-    """The solver's row; its sets are feasible as they are."""
+def _greedy(groups: Sequence[Group], fields: Sequence[str]) -> list[list[str]]:
+    """Return the scores of the greedy solver as one row, if they were recorded; its sets are feasible as they are."""
+    if not groups[0].has("metrics", "final", "greedy/f1"):
+        return []
+    names = {"test": "greedy/f1", "larger": "greedy/larger_f1"}
     cells = []
-    for name in fields:
-        split, _, score = name.partition("/")
-        reference = {"test": "greedy/f1", "larger": "greedy/larger_f1"}[split]
-        solved = score in ("f1", "decoded_f1") and groups[0].has("metrics", "final", reference)
-        cells.append(plain(groups[0].estimate("metrics", "final", reference).mean) if solved else ABSENT)
-    return ("Greedy solver", *cells, ABSENT, ABSENT)
+    for split, _, measure in (name.partition("/") for name in fields):
+        reference = ("metrics", "final", names[split])
+        solved = measure in ("f1", "decoded_f1") and groups[0].has(*reference)
+        cells.append(plain(groups[0].estimate(*reference).mean) if solved else ABSENT)
+    return [cells]
 
 
 def has_score(item: Group, name: str) -> bool:
-    """Whether all runs have it. Sets were first decoded with the threshold of single pairs; those are not compared."""
+    """Return whether all runs have a score, and for decoded sets a separate threshold, which the first runs lack."""
     decoded = name.endswith("decoded_f1")
     return item.has("metrics", "final", name) and (not decoded or item.has("metrics", "final", "decoded_threshold"))
 
@@ -275,5 +255,38 @@ def _cell(item: Group, name: str) -> str:
     return ABSENT
 
 
-def _share(item: Group, name: str) -> str:
-    return percent(item.estimate("metrics", "final", name)) if item.has("metrics", "final", name) else ABSENT
+@figure(
+    "calibration",
+    task=TASK,
+    title="Does confidence mean anything? (preset {preset})",
+    caption="""
+    Pairs are binned by the predicted probability of a link and compared with how many really are links; each line is a
+    seed, and larger dots hold more pairs. On the dashed diagonal a model is calibrated; a confident model has its large
+    dots at the two ends.
+    """,
+)
+def calibration(records: Records, preset: str) -> list[Figure]:
+    """Draw observed frequency against predicted confidence, marker area by number of pairs; one panel per model."""
+    panels = []
+    for item, ink in inked(usual_groups(records, TASK, preset), "diagnostics", "calibration"):
+        drawn, axes = panel(item.short, "confidence", "share that are links", (2.5, 2.5))
+        axes.plot([0, 1], [0, 1], color=MUTED, lw=0.9, ls=(0, (4, 3)))
+        for run in item.runs:
+            columns = [
+                run.numbers("diagnostics", "calibration", name, gaps=True)
+                for name in ("confidence", "frequency", "weight")
+            ]
+            if len({len(column) for column in columns}) > 1:
+                raise run.error("field 'diagnostics.calibration' has columns of different lengths.")
+            points = [point for point in zip(*columns, strict=True) if None not in point and point[2] > 0]
+            heaviest = max((weight for _, _, weight in points), default=1.0)
+            across, up = [point[0] for point in points], [point[1] for point in points]
+            curve(axes, across, up, f"seed {run.seed}", ink, lw=1.0, alpha=0.6)
+            # A square root keeps the rare, confident bins visible beside the bin of certain non-links.
+            areas = [4 + 50 * (weight / heaviest) ** 0.5 for _, _, weight in points]
+            axes.scatter(across, up, areas, color=ink, alpha=0.55, lw=0, gid=belongs(f"seed {run.seed}"))
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_aspect("equal")
+        panels.append(drawn)
+    return panels

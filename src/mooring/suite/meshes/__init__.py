@@ -8,9 +8,7 @@ TASKS = {"meshes": "experiment"}
 __getattr__ = late(
     __name__,
     {
-        "MeshConfig": "experiment",
-        "MeshExperiment": "experiment",
-        "MeshNet": "model",
-        "relative_errors": "metrics",
+        **dict.fromkeys(("MeshConfig", "MeshExperiment"), "experiment"),
+        **dict.fromkeys(("MeshNet", "relative_errors"), "model"),
     },
 )

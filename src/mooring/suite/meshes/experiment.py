@@ -24,8 +24,7 @@ from mooring.suite.meshes.data import (
     num_features,
     scales,
 )
-from mooring.suite.meshes.metrics import relative_errors
-from mooring.suite.meshes.model import MeshNet
+from mooring.suite.meshes.model import MeshNet, relative_errors
 from mooring.suite.train.config import FiniteConfig, MemoryConfig, OutOfRange
 from mooring.suite.train.engines import cores
 from mooring.suite.train.experiment import FiniteExperiment, register_experiment
@@ -100,13 +99,11 @@ class MeshConfig(FiniteConfig, MemoryConfig):
 
 
 HEAT = MeshConfig(epochs=8, steps_per_epoch=250)
-ELASTICITY = HEAT.but(physics="elasticity")
 # Fewer and larger meshes, one at a time: as many nodes per update as six to sixty of the small ones.
 LARGE = HEAT.but(nodes=(5_000, 50_000), batch_size=1, train_graphs=200, steps_per_epoch=200, epochs=5).but(
     validation_graphs=10, test_graphs=20, beyond_graphs=5
 )
-# One size changed at a time. Few of the largest meshes fit into memory, so there are few of every size.
-SLOTS = HEAT
+# For one size changed at a time. Few of the largest meshes fit into memory, so there are few of every size.
 NODES = HEAT.but(batch_size=1, train_graphs=100, steps_per_epoch=100, epochs=5).but(
     validation_graphs=10, test_graphs=20, beyond_graphs=0
 )
@@ -127,9 +124,9 @@ class MeshExperiment(FiniteExperiment):
         "tiny": TINY,
         "quick": QUICK,
         "heat": HEAT,
-        "elasticity": ELASTICITY,
+        "elasticity": HEAT.but(physics="elasticity"),
         "heat-large": LARGE,
-        "slots": SLOTS,
+        "slots": HEAT,
         "nodes": NODES,
     }
     models: ClassVar[tuple[str, ...]] = ("none", "vn", "cross-attn", "anchored", "physics-attention")
@@ -149,8 +146,7 @@ class MeshExperiment(FiniteExperiment):
         # Self-addressed slots have no keys for the read; they get the same budget as slots found by content.
         reference = replace(config.memory, routing="free").at(config.channels)
         memory = memory_of(self.model, config.memory, budget=zoo.size("anchored", reference))
-        # A network without a memory has no place for them.
-        places: dict[str, Any] = {"memory_after": config.places, "carry": config.carry}
+        places: dict[str, Any] = {"memory_after": config.places, "carry": config.carry} if memory is not None else {}
         net = MeshNet(
             num_features(config.plates),
             config.channels,
@@ -160,7 +156,7 @@ class MeshExperiment(FiniteExperiment):
             norm="layer",
             pre_norm=True,
             memory=memory,
-            **(places if memory is not None else {}),
+            **places,
         )
         net.set_scale(*scales(config.plates))
         return net
@@ -176,15 +172,14 @@ class MeshExperiment(FiniteExperiment):
 
     def finish(self, net: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
         metrics: dict[str, float] = {}
-        diagnostics: dict[str, Any] = {"data": {}, "by_mesh": {}}
-        for split in ("test", *(BEYOND if self.config.beyond_graphs else ())):
-            found, meshes = self.split_errors(net, split), self.meshes(split)
-            metrics[f"{split}/error"] = float(found.mean())
-            diagnostics["data"][split] = meshes.sha256()
-            nodes = np.diff(meshes.node_start).tolist()
-            diagnostics["by_mesh"][split] = {"nodes": nodes, "error": [round(error, 6) for error in found.tolist()]}
-        diagnostics["data"]["train"] = self.meshes("train").sha256()
-        return metrics, diagnostics
+        by_mesh: dict[str, dict[str, list[float]]] = {}
+        splits = ("test", *(BEYOND if self.config.beyond_graphs else ()))
+        for split in splits:
+            relative, nodes = self.split_errors(net, split), np.diff(self.meshes(split).node_start)
+            metrics[f"{split}/error"] = float(relative.mean())
+            by_mesh[split] = {"nodes": nodes.tolist(), "error": [round(error, 6) for error in relative.tolist()]}
+        hashes = {split: self.meshes(split).sha256() for split in (*splits, "train")}
+        return metrics, {"data": hashes, "by_mesh": by_mesh}
 
     def meshes(self, split: str) -> MeshDataset:
         """Return the meshes of a split."""

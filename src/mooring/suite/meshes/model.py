@@ -1,4 +1,4 @@
-"""A graph neural network that predicts the solution at the nodes of meshes."""
+"""A graph neural network that predicts the solution at the nodes of meshes, and the error of its prediction."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mooring.models import GNN
 from mooring.ops import Plan
+
+# The size of a solution that is taken for zero.
+SMALLEST = 1e-10
 
 
 class MeshNet(GNN):
@@ -65,10 +68,11 @@ class MeshNet(GNN):
             )
         if self.waves:
             options["pe"] = octaves(x[:, :2], self.waves)
-        found: Any = super().forward((x - self.mean) / self.deviation, edge_index, edge_attr, batch, **options)
-        out, state = found if isinstance(found, tuple) else (found, None)
-        solution = out.squeeze(1) * self.unit
-        return solution if state is None else (solution, state)
+        out: Any = super().forward((x - self.mean) / self.deviation, edge_index, edge_attr, batch, **options)
+        if isinstance(out, tuple):
+            out, state = out
+            return out.squeeze(1) * self.unit, state
+        return out.squeeze(1) * self.unit
 
 
 def octaves(position: Float[Tensor, "nodes 2"], waves: int) -> Float[Tensor, "nodes width"]:
@@ -76,3 +80,20 @@ def octaves(position: Float[Tensor, "nodes 2"], waves: int) -> Float[Tensor, "no
     scale = math.pi * 2.0 ** torch.arange(waves, dtype=position.dtype, device=position.device)
     phase = (position.unsqueeze(-1) * scale).flatten(1)
     return torch.cat([phase.sin(), phase.cos()], dim=1)
+
+
+def relative_errors(
+    prediction: Float[Tensor, " nodes"],
+    solution: Float[Tensor, " nodes"],
+    batch: Int[Tensor, " nodes"],
+    num_meshes: int,
+) -> Float[Tensor, " meshes"]:
+    r"""Return the relative :math:`L_2` error of each mesh, :math:`\lVert \hat u - u \rVert / \lVert u \rVert`.
+
+    >>> relative_errors(torch.tensor([3.0, 4.5]), torch.tensor([3.0, 4.0]), torch.tensor([0, 0]), 1)
+    tensor([0.1000])
+    """
+    parts = torch.stack([(prediction - solution).square(), solution.square()], dim=1)
+    off, size = parts.new_zeros(num_meshes, 2).index_add(0, batch, parts).unbind(1)
+    # The slope of a root at zero is infinite; where the solution is zero everywhere, so is the error of a zero.
+    return off.clamp(min=torch.finfo(off.dtype).tiny).sqrt() / size.sqrt().clamp(min=SMALLEST)

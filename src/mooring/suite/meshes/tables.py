@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.suite.records import Records
+from mooring.suite.report.cells import ahead, fill, score, seeds, thousands
 from mooring.suite.report.claims import one_budget, updates_of
 from mooring.suite.report.drawing import PALETTE, colours, curve, end_labels, log_ticks, panel
 from mooring.suite.report.exhibits import Body, figure, table
-from mooring.suite.report.groups import Group, estimate, group, paired_difference, percent, show
+from mooring.suite.report.groups import Group, group
 from mooring.table import ABSENT, Column
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ SIZES = ("slots", "nodes")
 ROUTING = ("routing", "temperature")
 # Those of mooring.nn.addresses: a report reads records only.
 TEMPERATURES = {"self": 0.25, "free": 1.0}
+TEST_ERROR = ("metrics", "final", "test/error")
 SPLITS = {"test": "Test", "finer": "Finer", "holes": "More holes", "larger": "Larger"}
 
 
@@ -42,34 +45,22 @@ SPLITS = {"test": "Test", "finer": "Finer", "holes": "More holes", "larger": "La
     claims=(one_budget,),
 )
 def memories(records: Records, preset: str) -> Body | None:
-    """Error of every memory on the test plates and beyond them, best first."""
+    """Return the error of every memory on the test plates and beyond them, best first."""
     groups = [] if preset in SIZES else _groups(records, preset)
     if not groups:
         return None
-    groups.sort(key=lambda item: item.estimate("metrics", "final", "test/error").mean)
-    tries = Counter(_name(item) for item in groups)
-    rows = [
-        (
-            _title(item),
-            *(_error(item, split) for split in SPLITS),
-            _behind(item, groups[0]),
-            f"{item.first.whole('parameters', 'total') / 1000:.0f}",
-            f"{estimate([run.number('wall_seconds') for run in item.runs]).mean:,.0f}",
-            f"{updates_of(item):,}",
-            str(tries[_name(item)]),
-            str(len(item.runs)),
-        )
-        for item in groups
-    ]
-    columns = (
-        Column("Memory", left=True),
-        *(Column(name) for name in SPLITS.values()),
-        Column("Behind"),
-        Column("Parameters, k"),
-        Column("Seconds"),
-        Column("Updates"),
-        Column("Tries"),
-        Column("Seeds"),
+    groups.sort(key=lambda item: item.estimate(*TEST_ERROR).mean)
+    tries = Counter(map(_name, groups))
+    columns, rows = fill(
+        groups,
+        (Column("Memory", left=True), _title),
+        *((Column(name), partial(_error, split=split)) for split, name in SPLITS.items()),
+        (Column("Behind"), lambda item: ahead(item, groups[0], *TEST_ERROR, scale=100, digits=1)),
+        (Column("Parameters, k"), thousands),
+        (Column("Seconds"), lambda item: f"{item.estimate('wall_seconds').mean:,.0f}"),
+        (Column("Updates"), lambda item: f"{updates_of(item):,}"),
+        (Column("Tries"), lambda item: str(tries[_name(item)])),
+        (Column("Seeds"), seeds),
     )
     return Body(columns, rows, groups=groups)
 
@@ -84,14 +75,15 @@ def memories(records: Records, preset: str) -> Body | None:
     """,
 )
 def sizes(records: Records, preset: str) -> Body | None:
-    """Error of memories by number of slots, for each number of nodes."""
+    """Return the error of memories by number of slots, for each number of nodes."""
     groups = _groups(records, preset, "slots", "nodes") if preset in SIZES else []
     if not groups:
         return None
     numbers = sorted({item.first.count("slots") for item in groups})
-    errors: dict[tuple[str, tuple[float, ...]], dict[int, Group]] = {}
+    errors: dict[tuple[tuple[float, ...], str], dict[int, Group]] = {}
     for item in groups:
-        errors.setdefault((_title(item), _nodes(item)), {})[item.first.count("slots")] = item
+        place = tuple(item.first.numbers("config", "nodes")), _title(item)
+        errors.setdefault(place, {})[item.first.count("slots")] = item
     rows = [
         (
             title,
@@ -100,7 +92,7 @@ def sizes(records: Records, preset: str) -> Body | None:
             f"{updates_of(next(iter(items.values()))):,}",
             ", ".join(sorted({str(len(item.runs)) for item in items.values()})),
         )
-        for (title, nodes), items in sorted(errors.items(), key=lambda place: (place[0][1], place[0][0]))
+        for (nodes, title), items in sorted(errors.items(), key=lambda pair: pair[0])
     ]
     columns = (
         Column("Memory", left=True),
@@ -129,8 +121,8 @@ def curves(records: Records, preset: str) -> list[Figure]:
         return []
     drawn, axes = panel(preset, "updates", "validation error, %", size=(5.0, 3.6))
     axes.set_yscale("log")
-    inks, labels, values = colours(item.model for item in groups), [], []
-    again = list(inks)[len(PALETTE) :]
+    inks, labels = colours(item.model for item in groups), []
+    again, heights = list(inks)[len(PALETTE) :], list[float]()
     for item in groups:
         epochs, errors = item.curves("error")
         means = [100 * sum(row) / len(row) for row in errors]
@@ -139,8 +131,8 @@ def curves(records: Records, preset: str) -> list[Figure]:
         style = ":" if item.model in again else "-" if _self_addressed(item) or item.model != "anchored" else "--"
         curve(axes, updates, means, name, ink, style, lw=1.3)
         labels.append((means[-1], name, ink))
-        values += means
-    log_ticks(axes.yaxis, min(values), max(values))
+        heights += means
+    log_ticks(axes.yaxis, min(heights), max(heights))
     axes.margins(x=0.01)
     end_labels(axes, labels)
     return [drawn]
@@ -151,19 +143,7 @@ def _groups(records: Records, preset: str, *apart: str) -> list[Group]:
 
 
 def _error(item: Group, split: str) -> str:
-    name = ("metrics", "final", f"{split}/error")
-    return percent(item.estimate(*name)) if item.has(*name) else ABSENT
-
-
-def _behind(item: Group, first: Group) -> str:
-    ours, theirs = (each.by_seed("metrics", "final", "test/error") for each in (item, first))
-    if item is first or not ours.keys() & theirs.keys():
-        return ABSENT
-    return show(paired_difference(ours, theirs), scale=100, digits=1, sign=True)
-
-
-def _nodes(item: Group) -> tuple[float, ...]:
-    return tuple(item.first.numbers("config", "nodes"))
+    return score(item, "metrics", "final", f"{split}/error", scale=100, digits=1)
 
 
 def _self_addressed(item: Group) -> bool:
@@ -171,13 +151,13 @@ def _self_addressed(item: Group) -> bool:
 
 
 def _name(item: Group) -> str:
-    """The title without what differs from the preset."""
+    """Return the title without what differs from the preset."""
     title = Group(item.model, "", item.runs).title
     return f"{title}, self-addressed" if _self_addressed(item) else title
 
 
 def _title(item: Group) -> str:
-    """The title with what differs from the preset, and with a temperature that is not the default of its routing."""
+    """Return the title with what differs from the preset, and a temperature that is not the default of its routing."""
     run, changes = item.first, [item.variant] if item.variant else []
     usual = TEMPERATURES["self" if _self_addressed(item) else "free"]
     if run.find("config", "temperature") is not None and run.number("config", "temperature") != usual:

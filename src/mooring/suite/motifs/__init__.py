@@ -3,20 +3,14 @@
 from mooring.suite import late
 
 #: The tasks of this package, and the module that registers each.
-TASKS = {"motifs": "experiment", "motifs-leaderboard": "leaderboard"}
+TASKS = {"motifs": "experiment", "motifs-leaderboard": "experiment"}
 
 __getattr__ = late(
     __name__,
     {
-        "MotifConfig": "experiment",
-        "MotifExperiment": "experiment",
-        "MotifLeaderboardConfig": "leaderboard",
-        "MotifLeaderboardExperiment": "leaderboard",
-        "GINBackbone": "model",
-        "MotifNet": "model",
-        "NORMALISED": "model",
-        "READOUTS": "model",
-        "Readout": "model",
-        "ReadoutSpec": "model",
+        **dict.fromkeys(
+            ("MotifConfig", "MotifExperiment", "MotifLeaderboardConfig", "MotifLeaderboardExperiment"), "experiment"
+        ),
+        **dict.fromkeys(("GINBackbone", "MotifNet", "NORMALISED", "READOUTS", "Readout", "ReadoutSpec"), "model"),
     },
 )

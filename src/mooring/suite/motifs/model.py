@@ -20,7 +20,7 @@ from torch_geometric.nn.aggr import (
 )
 
 from mooring.nn import SlotAggregation
-from mooring.suite.motifs.data.dataset import MotifBatch
+from mooring.suite.motifs.data import MotifBatch
 
 TYPE_STD = 0.05
 
@@ -73,6 +73,44 @@ class MotifNet(nn.Module):
     def forward(self, batch: MotifBatch) -> Float[Tensor, "graphs motifs"]:
         h = self.backbone(batch.x, batch.edge_index)
         return self.head(self.memory(h, batch.batch, dim_size=batch.num_graphs))
+
+
+class ReaderNet(nn.Module):
+    """Learned backbone, global module, and one reader per motif: a node without edges that reads a count.
+
+    The nodes of the graph write and only readers read, so a count reaches the head through the module alone.
+
+    Args:
+        backbone: a trained backbone, frozen here.
+        channels, num_motifs: as in :class:`MotifNet`.
+        memory: a module with the forward of :class:`~mooring.nn.SlotVirtualNode`; if None, the readers are unchanged.
+    """
+
+    def __init__(self, backbone: GINBackbone, channels: int, memory: nn.Module | None, num_motifs: int) -> None:
+        super().__init__()
+        self.backbone = backbone.requires_grad_(False)
+        self.memory = memory
+        self.readers = nn.Parameter(torch.randn(num_motifs, channels))
+        self.head = nn.Linear(channels, num_motifs)
+
+    def forward(self, batch: MotifBatch) -> Float[Tensor, "graphs motifs"]:
+        graphs, motifs = batch.num_graphs, len(self.readers)
+        readers = self.readers.repeat(graphs, 1)
+        if self.memory is not None:
+            h = self.backbone(batch.x, batch.edge_index)
+            index = torch.arange(graphs).repeat_interleave(motifs)
+            reads = torch.arange(len(h) + len(readers)) >= len(h)
+            out = self.memory(
+                torch.cat([h, readers]),
+                torch.cat([batch.batch, index]),
+                sources=~reads,
+                targets=reads,
+                num_graphs=graphs,
+            )
+            readers = out[len(h) :]
+        # Each motif has a separate row of the head, so a module that sends the same message to all readers can still
+        # answer.
+        return torch.einsum("gmc,mc->gm", readers.unflatten(0, (graphs, motifs)), self.head.weight) + self.head.bias
 
 
 def _mlp(channels: int) -> nn.Module:
@@ -168,8 +206,7 @@ class ReadoutSpec:
 
     Args:
         channels: width of node features and of the readout's result.
-        slots: number of slots of slot readouts.
-        heads: heads per slot.
+        slots, heads: of slot readouts.
         graph_sizes: histogram of the training graphs' numbers of nodes; it defines PNA's scalers, and the anchors start
             at the log of its mean.
     """

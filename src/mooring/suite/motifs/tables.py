@@ -1,16 +1,23 @@
-"""Tables of the motif census (tab:motifs, and every split the paper describes in app:motifs)."""
+"""Tables and figure of the motif census (tab:motifs, and every split the paper describes in app:motifs)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from mooring.suite.records import Records
+from mooring.suite.report.cells import ahead, fill, score, seeds
 from mooring.suite.report.claims import as_preset, once_per_seed, same_seeds
-from mooring.suite.report.exhibits import Body, table
-from mooring.suite.report.groups import Group, estimate, group, paired_difference, plain, shares, show
+from mooring.suite.report.drawing import curve, end_labels, inked, log_ticks, panel
+from mooring.suite.report.exhibits import Body, figure, table
+from mooring.suite.report.groups import Group, estimate, group, plain, shares, show, usual_groups
 from mooring.table import ABSENT, Column
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TASK, BOARD = "motifs", "motifs-leaderboard"
 # The preset of the search whose settings the tuned board has, and the module others are compared with there.
@@ -28,6 +35,8 @@ WRITES = {
 # The preset with the paper's protocol.
 PAPER = "full"
 NAMES = {"log_mae": "log-MAE", "log_r2": "log-R²"}
+# The splits that the figure shows.
+DRAWN = ("iid", "counts", "jittered")
 # The splits of app:motifs by the name they have in a record.
 SPLITS: Mapping[str, str] = {
     "iid": "IID",
@@ -58,7 +67,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
     claims=(as_preset, same_seeds),
 )
 def beside_paper(records: Records, preset: str) -> Body:
-    """Error on the IID and jittered splits beside tab:motifs."""
+    """Return the error on the IID and jittered splits beside tab:motifs."""
     groups = group(records.runs(TASK, preset))
     fields = [f"{split}/{name}" for split in ("iid", "jittered") for name in NAMES]
     headings = [(NAMES[name], SPLITS[split]) for split, name in (field.split("/") for field in fields)]
@@ -67,7 +76,7 @@ def beside_paper(records: Records, preset: str) -> Body:
         published = {} if item.variant else PUBLISHED.get(item.model, {})
         measured = [show(item.estimate("metrics", "final", name), digits=4) for name in fields]
         beside = [plain(published.get(name)) for name in fields if preset == PAPER]
-        rows.append((item.title, *measured, *beside, str(len(item.runs))))
+        rows.append((item.title, *measured, *beside, seeds(item)))
     columns = (
         Column("Readout", left=True),
         *(Column(name, group=split) for name, split in headings),
@@ -87,16 +96,13 @@ def beside_paper(records: Records, preset: str) -> Body:
     """,
 )
 def all_splits(records: Records, preset: str) -> Body:
-    """log-MAE and exact-count accuracy on every split."""
+    """Return log-MAE and exact-count accuracy on every split."""
     rows = []
     groups = group(records.runs(TASK, preset))
     for item in groups:
-        errors, exact = [], []
-        for split in SPLITS:
-            has = item.has("metrics", "final", f"{split}/log_mae")
-            errors.append(show(item.estimate("metrics", "final", f"{split}/log_mae"), digits=3) if has else ABSENT)
-            has = item.has("metrics", "final", f"{split}/exact")
-            exact.append(shares(item, "metrics", "final", f"{split}/exact") if has else ABSENT)
+        errors = [score(item, "metrics", "final", f"{split}/log_mae") for split in SPLITS]
+        fields = [("metrics", "final", f"{split}/exact") for split in SPLITS]
+        exact = [shares(item, *field) if item.has(*field) else ABSENT for field in fields]
         change = ABSENT
         if item.has("diagnostics", "replication_change"):
             change = f"{max(run.number('diagnostics', 'replication_change') for run in item.runs):.1e}"
@@ -117,7 +123,7 @@ def all_splits(records: Records, preset: str) -> Body:
     notes="log-MAE{interval}.",
 )
 def per_motif(records: Records, preset: str, split: str = "iid") -> Body | None:
-    """log-MAE of each motif on one split."""
+    """Return the log-MAE of each motif on one split."""
     groups = [item for item in group(records.runs(TASK, preset)) if item.has("diagnostics", "per_motif", split)]
     if not groups:
         return None
@@ -143,7 +149,7 @@ def per_motif(records: Records, preset: str, split: str = "iid") -> Body | None:
     claims=(once_per_seed,),
 )
 def tuned(records: Records, preset: str) -> Body | None:
-    """Every module at the setting that one search found for it, by its mean rank over the splits."""
+    """Return every module at the setting that one search found for it, by its mean rank over the splits."""
     groups = group(records.runs(BOARD, preset)) if preset == TUNED else []
     if not groups:
         return None
@@ -152,26 +158,21 @@ def tuned(records: Records, preset: str) -> Body | None:
     for item in group(records.runs(BOARD, SEARCH)):
         tried[item.model] = tried.get(item.model, 0) + 1
     reference = next((item for item in groups if item.model == REFERENCE), None)
-    rows = []
-    for item in sorted(groups, key=lambda item: sum(ranks[item.model])):
-        errors = [item.estimate("metrics", "final", f"{split}/log_mae") for split in SPLITS]
-        rows.append(
-            (
-                item.title,
-                f"{sum(ranks[item.model]) / len(SPLITS):.1f}",
-                *(f"{show(error)} ({rank})" for error, rank in zip(errors, ranks[item.model], strict=True)),
-                _behind(item, reference),
-                str(tried[item.model]),
-                str(len(item.runs)),
-            )
-        )
-    columns = (
-        Column("Module", left=True),
-        Column("Mean rank"),
-        *(Column(name) for name in SPLITS.values()),
-        Column("Behind, jittered"),
-        Column("Settings"),
-        Column("Seeds"),
+
+    def error(item: Group, place: int, split: str) -> str:
+        return f"{score(item, 'metrics', 'final', f'{split}/log_mae')} ({ranks[item.model][place]})"
+
+    columns, rows = fill(
+        sorted(groups, key=lambda item: sum(ranks[item.model])),
+        (Column("Module", left=True), lambda item: item.title),
+        (Column("Mean rank"), lambda item: f"{sum(ranks[item.model]) / len(SPLITS):.1f}"),
+        *(
+            (Column(name), partial(error, place=place, split=split))
+            for place, (split, name) in enumerate(SPLITS.items())
+        ),
+        (Column("Behind, jittered"), lambda item: ahead(item, reference, "metrics", "final", "jittered/log_mae")),
+        (Column("Settings"), lambda item: str(tried[item.model])),
+        (Column("Seeds"), seeds),
     )
     return Body(columns, rows, groups=groups)
 
@@ -190,7 +191,7 @@ def tuned(records: Records, preset: str) -> Body | None:
     claims=(same_seeds,),
 )
 def attribution(records: Records, preset: str) -> Body | None:
-    """Error by write, integration and hidden content, each changed alone."""
+    """Return the error by write, integration and hidden content, each changed alone."""
     groups = group(records.runs(BOARD, preset), apart=PARTS) if preset == ATTRIBUTION else []
     if not groups:
         return None
@@ -206,7 +207,7 @@ def attribution(records: Records, preset: str) -> Body | None:
                 "half" if config["content_dropout"] else "no",
                 show(estimate(means)),
                 *(show(estimate(list(error.values()))) for error in errors),
-                str(len(item.runs)),
+                seeds(item),
             )
         )
     columns = (
@@ -221,7 +222,7 @@ def attribution(records: Records, preset: str) -> Body | None:
 
 
 def _ranks(groups: list[Group]) -> dict[str, list[int]]:
-    """The place of each module in each split, by its mean error."""
+    """Return the place of each module in each split, by its mean error."""
     places: dict[str, list[int]] = {item.model: [] for item in groups}
     for split in SPLITS:
         errors = {item.model: item.estimate("metrics", "final", f"{split}/log_mae").mean for item in groups}
@@ -230,10 +231,51 @@ def _ranks(groups: list[Group]) -> dict[str, list[int]]:
     return places
 
 
-def _behind(item: Group, reference: Group | None) -> str:
-    """How much larger the error on jittered copies is than the reference's, paired over seeds."""
-    if reference is None or item is reference:
-        return ABSENT
-    name = ("metrics", "final", "jittered/log_mae")
-    mine, theirs = item.by_seed(*name), reference.by_seed(*name)
-    return show(paired_difference(mine, theirs), sign=True) if mine.keys() & theirs.keys() else ABSENT
+@figure(
+    "motif-error",
+    task=TASK,
+    title="Error against the true count (preset {preset})",
+    caption="""
+    The error of log(1 + count), averaged over motifs and seeds, for graphs in which a motif occurs that often. A
+    readout that sees only proportions cannot recognise larger counts, so its error rises beyond the counts it was
+    trained on; one that measures mass can stay flat.
+    """,
+)
+def error_by_count(records: Records, preset: str) -> list[Figure]:
+    """Draw the mean absolute error of log(1 + count) at each true count, mean over seeds; one panel per split."""
+    from matplotlib.ticker import MaxNLocator
+
+    panels = []
+    for split in DRAWN:
+        members = inked(usual_groups(records, TASK, preset), "diagnostics", "error_by_count", split)
+        if not members:
+            continue
+        drawn, axes = panel(SPLITS[split], "true count", "log-MAE")
+        labels = []
+        for item, ink in members:
+            points = by_count(item, split)
+            curve(axes, list(points), list(points.values()), item.short, ink, "-o", ms=2.5, lw=1.3)
+            labels.append((list(points.values())[-1], item.short, ink))
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis, *axes.get_ylim())
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        end_labels(axes, labels)
+        panels.append(drawn)
+    return panels
+
+
+def by_count(item: Group, split: str) -> dict[int, float]:
+    """Return the error at each true count that occurs at some seed, the mean over those seeds."""
+    by_count: dict[int, list[float]] = {}
+    for run in item.runs:
+        counts = run.numbers("diagnostics", "error_by_count", split, "count")
+        errors = run.numbers("diagnostics", "error_by_count", split, "log_mae", gaps=True)
+        if len(counts) != len(errors):
+            where = f"diagnostics.error_by_count.{split}"
+            raise run.error(f"field '{where}' has {len(counts)} counts but {len(errors)} errors.")
+        for count, error in zip(counts, errors, strict=True):
+            if error is not None:
+                by_count.setdefault(int(count), []).append(float(error))
+    if not by_count:
+        raise item.first.error(f"field 'diagnostics.error_by_count.{split}' holds no error.")
+    return {count: sum(values) / len(values) for count, values in sorted(by_count.items())}

@@ -3,17 +3,13 @@
 from mooring.suite import late
 
 #: The tasks of this package, and the module that registers each.
-TASKS = {"molecules": "molecules", "peptides": "molecules", "nodes": "nodes"}
+TASKS = {"molecules": "experiment", "peptides": "experiment", "nodes": "nodes"}
 
 __getattr__ = late(
     __name__,
     {
-        "GraphConfig": "molecules",
-        "MoleculeExperiment": "molecules",
-        "NodeConfig": "nodes",
-        "NodeExperiment": "nodes",
-        "PeptideExperiment": "molecules",
-        "RealConfig": "config",
+        **dict.fromkeys(("GraphConfig", "MoleculeExperiment", "PeptideExperiment", "RealConfig"), "experiment"),
+        **dict.fromkeys(("NodeConfig", "NodeExperiment"), "nodes"),
         "draw": "pictures",
         "score": "metrics",
     },

@@ -21,7 +21,7 @@ from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
 from mooring.suite.look import trained
 from mooring.suite.real.data import GraphSet, collate
-from mooring.suite.real.molecules import GraphExperiment
+from mooring.suite.real.experiment import GraphExperiment
 from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
 
 # Range of the marker areas of atoms.
@@ -60,10 +60,7 @@ def counted(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the correlation over molecules of each slot's log-mass with the log of each count.
 
-    Args:
-        graphs: the set.
-        numbers: indices of the molecules.
-        log_mass: log-mass by molecule and slot.
+    ``numbers`` are indices of molecules in the set, ``log_mass`` is by molecule and slot.
     """
     kinds = [graphs.x[slice(*graphs.node_start[number : number + 2])] for number in numbers]
     counts = {
@@ -207,11 +204,7 @@ def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> flo
 
 
 def positions(x: NDArray[np.uint8], edge: NDArray, edge_attr: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return 2D positions of the atoms: as drawn by rdkit if installed, otherwise a layout of the graph.
-
-    Args:
-        x, edge, edge_attr: one molecule in OGB's features, each bond once.
-    """
+    """Return 2D positions of the atoms of a molecule in OGB's features, by rdkit if installed, otherwise a layout."""
     drawn = rdkit_positions(x[:, 0].tolist(), edge.tolist(), edge_attr[:, 0].tolist())
     if drawn is not None:
         return drawn.double().numpy() * [1.0, -1.0]  # upwards, as matplotlib has it

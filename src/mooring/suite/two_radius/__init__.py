@@ -5,24 +5,21 @@ from mooring.suite import late
 #: The tasks of this package, and the module that registers each.
 TASKS = {
     "two-radius": "experiment",
-    "two-radius-permutation": "experiment",
-    "two-radius-original": "original",
-    "two-radius-leaderboard": "leaderboard",
+    "two-radius-permutation": "labels",
+    "two-radius-original": "labels",
+    "two-radius-leaderboard": "experiment",
 }
 
 __getattr__ = late(
     __name__,
     {
-        "TwoRadiusConfig": "experiment",
-        "TwoRadiusExperiment": "experiment",
-        "PermutationConfig": "experiment",
-        "PermutationExperiment": "experiment",
-        "OriginalConfig": "original",
-        "OriginalExperiment": "original",
-        "OriginalNet": "original",
-        "LeaderboardConfig": "leaderboard",
-        "LeaderboardExperiment": "leaderboard",
-        "Answer": "model",
-        "TwoRadiusNet": "model",
+        **dict.fromkeys(
+            ("TwoRadiusConfig", "TwoRadiusExperiment", "LeaderboardConfig", "LeaderboardExperiment"), "experiment"
+        ),
+        **dict.fromkeys(
+            ("PermutationConfig", "PermutationExperiment", "OriginalConfig", "OriginalExperiment", "OriginalNet"),
+            "labels",
+        ),
+        **dict.fromkeys(("Answer", "TwoRadiusNet"), "model"),
     },
 )

@@ -1,4 +1,4 @@
-"""Counted Two-Radius (the paper's first table) and permutation-valued Two-Radius (capacity) as experiments."""
+"""Counted Two-Radius: the paper's first table, and the leaderboard of all global modules."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from mooring.nn import MemoryOptions, MemorySpec
 from mooring.suite.train.config import MemoryConfig, TrainConfig
 from mooring.suite.train.experiment import Experiment, register_experiment
 from mooring.suite.train.memories import describe
-from mooring.suite.two_radius.data import CountedTask, PermutationTask, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.data import CountedTask, Split, TwoRadiusBatch, stream
 from mooring.suite.two_radius.metrics import diagnose, losses, mean_scores
 from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 
@@ -19,11 +19,7 @@ from mooring.suite.two_radius.model import Answer, TwoRadiusNet
 TEST_FACTOR = 4
 
 # The models without a global module.
-MPNNS = {
-    "mpnn-additive": "MPNN, messages added",
-    "mpnn-summed": "MPNN, embeddings added",
-    "mpnn": "MPNN",
-}
+MPNNS = {"mpnn-additive": "MPNN, messages added", "mpnn-summed": "MPNN, embeddings added", "mpnn": "MPNN"}
 
 
 @dataclass(frozen=True)
@@ -180,85 +176,63 @@ class TwoRadiusExperiment(MemoryExperiment):
 
 
 @dataclass(frozen=True)
-class PermutationConfig(MemoryConfig):
-    """Task, backbone and memory of the permutation experiment.
+class LeaderboardConfig(TwoRadiusConfig):
+    """Options of :class:`TwoRadiusConfig`, the parameter budget, and the rule for giving up.
 
     Args:
-        task: see :class:`~mooring.suite.two_radius.data.PermutationTask`.
-        graphs: graphs in a minibatch.
-        validation_batches: fresh minibatches of an evaluation.
-        channels: width of every state, including slots.
-        embedding_channels: width of embeddings and addresses, which contain no label and need not shrink with the
-            memory.
-        layers: local layers.
-        memory: options of the global module.
-        stop_at: label accuracy at which the task counts as solved and training ends; None trains all epochs.
+        equal_parameters: match the parameters of every module to the anchored one; otherwise a module has the size that
+            follows from the ``hidden_channels`` of the config.
+        hopeless_after: epochs after which a run ends if its best Both is below ``hopeless_both``; None disables this.
+        hopeless_both: threshold of ``hopeless_after``; twice chance in the presets.
     """
 
-    epochs: int = 60
-    steps_per_epoch: int = 50
-    learning_rate: float = 1e-3
-    memory_lr_scale: float = 2.0
-    task: PermutationTask = PermutationTask(24)
-    graphs: int = 32
-    validation_batches: int = 4
-    channels: int = 64
-    embedding_channels: int = 64
-    layers: int = 3
-    memory: MemoryOptions = MemoryOptions(slots=24, temperature=0.35)
-    stop_at: float | None = 0.999
+    equal_parameters: bool = True
+    hopeless_after: int | None = None
+    hopeless_both: float = 0.0
 
-    at_least_one: ClassVar[tuple[str, ...]] = (
-        "graphs",
-        "validation_batches",
-        "channels",
-        "embedding_channels",
-        "layers",
-    )
-    above_zero: ClassVar[tuple[str, ...]] = ("stop_at",)
+    at_least_one: ClassVar[tuple[str, ...]] = ("hopeless_after",)
+    not_negative: ClassVar[tuple[str, ...]] = ("hopeless_both",)
 
 
-PERMUTATION_FULL = PermutationConfig()
-PERMUTATION_QUICK = PERMUTATION_FULL.but(epochs=15, num_identifiers=12, slots=12)
-PERMUTATION_TINY = PERMUTATION_QUICK.but(epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5)
-PERMUTATION_PRESETS = {"full": PERMUTATION_FULL, "quick": PERMUTATION_QUICK, "tiny": PERMUTATION_TINY}
-
-
-class LabelExperiment(Experiment):
-    """Task whose targets name labels only, solved at the accuracy ``config.stop_at``."""
-
-    select = ("label", "max")
-
-    def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
-        loss = losses(net(batch), batch)["label_loss"]
-        return loss, {"label_loss": loss.detach()}
-
-    def should_stop(self, history: list[dict[str, float]]) -> bool:
-        return self.config.stop_at is not None and history[-1]["label"] >= self.config.stop_at
+# Six identifiers and half the width: minutes for the whole zoo. Chance is 1/6 for a label and about 1/6 for a count.
+SCREEN = (
+    LeaderboardConfig(**vars(QUICK), hopeless_after=10, hopeless_both=2 / 36)
+    .but(epochs=40, learning_rate=1e-3, num_identifiers=6, slots=6, channels=64)
+    .but(assignments=24, validation_batches=4, count_warmup=1, count_ramp=1, count_weight=1.0)
+)
+# One wide state against many slots without constraints: no cap on parameters, wide hidden layers, every update.
+WIDE = SCREEN.but(equal_parameters=False, hidden_channels=128, hopeless_after=None)
+# Number of updates that training needs; one size changes at a time.
+LEARNABILITY = SCREEN.but(equal_parameters=False, hopeless_after=None, num_identifiers=12, slots=12)
+BOARD_PRESETS = {
+    "screen": SCREEN,
+    # For sweeps over slots and identifiers: points of a figure, not rows of the leaderboard.
+    "width": SCREEN,
+    "wide": WIDE,
+    "learnability": LEARNABILITY,
+    "tiny": SCREEN.but(epochs=3, steps_per_epoch=3, assignments=2, validation_batches=1, channels=16, hopeless_after=2),
+}
 
 
 @register_experiment
-class PermutationExperiment(LabelExperiment, MemoryExperiment):
-    """Permutation Two-Radius: every target names the label of the one source that shares its identifier.
+class LeaderboardExperiment(TwoRadiusExperiment):
+    """Counted Two-Radius for every module of the zoo, with equal parameters by default.
 
-    Paper: ``thm:lower``, ``thm:upper``.
+    :func:`mooring.zoo.matched` equalises the budgets. A run ends when it is solved (a perfect validation) or hopeless
+    (``hopeless_after`` epochs without a validation with Both above ``hopeless_both``).
     """
 
-    name = "two-radius-permutation"
-    presets = PERMUTATION_PRESETS
-    models = ("mpnn", "vn", "cross-attn")
+    name = "two-radius-leaderboard"
+    presets = BOARD_PRESETS
+    default_preset = "screen"
+    models = tuple(zoo.names())
 
-    config: PermutationConfig
+    config: LeaderboardConfig
 
-    def build(self) -> nn.Module:
-        return self.network(None, self.config.embedding_channels)
+    def build_memory(self, spec: MemorySpec) -> nn.Module | None:
+        return zoo.matched(self.memory, spec) if self.config.equal_parameters else zoo.build(self.memory, spec)
 
-    def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
-        return self._batch("train", epoch, step)
-
-    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
-        batches = (self._batch("validation", epoch, step) for step in range(self.config.validation_batches))
-        return mean_scores((net(batch), batch) for batch in batches)
-
-    def _batch(self, split: Split, epoch: int, step: int) -> TwoRadiusBatch:
-        return self.task.batch(self.config.graphs, stream(self.seed, split, epoch, step))
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        after, least = self.config.hopeless_after, self.config.hopeless_both
+        hopeless = after is not None and len(history) >= after and max(row["both"] for row in history) < least
+        return hopeless or super().should_stop(history)

@@ -54,7 +54,7 @@ FLOOR, ROUNDING = 1e-8, 1e-5
     """,
 )
 def anchor_idea(records: Records) -> list[Figure]:
-    """Attention of one slot over two sources that are each repeated r times, without and with an anchor of logit zero.
+    """Draw the attention of one slot over two sources that are each repeated r times, without and with an anchor.
 
     All logits are zero, so each node has weight one: r for each source, one for the anchor (eq:anchored).
     """
@@ -93,7 +93,7 @@ def anchor_idea(records: Records) -> list[Figure]:
     """,
 )
 def learning_curves(records: Records, preset: str) -> list[Figure]:
-    """Validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
+    """Draw validation accuracy over epochs: the mean over seeds as a line, the lowest and highest seed as a band."""
     groups, reference = inked(usual_groups(records, COUNTED, preset)), _reference(records, preset)
     lines = {
         "label": [(reference.label, "chance")],
@@ -131,7 +131,7 @@ def learning_curves(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def state_distance(records: Records, preset: str) -> list[Figure]:
-    """Largest difference from the state at the first scale on a logarithmic axis; nothing where there is no state."""
+    """Draw the largest difference from the state at the first scale; nothing if there is no state."""
     groups = inked(usual_groups(records, COUNTED, preset), "diagnostics", "state_distance")
     # At a single scale there is nothing to compare.
     groups = [(group, ink) for group, ink in groups if len(compared(group.first)) > 1]
@@ -142,19 +142,17 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
     labels = []
     for group, ink in groups:
         scales = compared(group.first)
-        by_run = [run.numbers("diagnostics", "state_distance", "max") for run in group.runs]
-        for run, values in zip(group.runs, by_run, strict=True):
-            if len(values) != len(scales):
-                raise run.error(
-                    f"field 'diagnostics.state_distance' has {len(values)} distances but {len(scales)} scales."
-                )
         # The distance of the first state from itself is zero, which says nothing.
-        later = range(1, len(scales))
-        x = scales[1:]
-        for values in by_run:
-            seen = [max(values[i], FLOOR) for i in later]
-            axes.plot(x, seen, "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
-        middle = [sorted(max(values[i], FLOOR) for values in by_run)[len(by_run) // 2] for i in later]
+        x, by_run = scales[1:], []
+        for run in group.runs:
+            distances = run.numbers("diagnostics", "state_distance", "max")
+            if len(distances) != len(scales):
+                raise run.error(
+                    f"field 'diagnostics.state_distance' has {len(distances)} distances but {len(scales)} scales."
+                )
+            by_run.append([max(distance, FLOOR) for distance in distances[1:]])
+            axes.plot(x, by_run[-1], "o", color=ink, alpha=0.45, mew=0, gid=belongs(group.short))
+        middle = [sorted(distances)[len(by_run) // 2] for distances in zip(*by_run, strict=True)]
         curve(axes, x, middle, group.short, ink)
         axes.set_xticks(x)
         labels.append((middle[-1], group.short, ink))
@@ -178,7 +176,7 @@ def state_distance(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def count_by_scale(records: Records, preset: str) -> list[Figure]:
-    """Mean over seeds of the count accuracy at each scale, one line per model."""
+    """Draw the mean over seeds of the count accuracy at each scale, one line per model."""
     field = ("diagnostics", "count_accuracy_by_scale")
     groups, ceiling = inked(usual_groups(records, COUNTED, preset), *field), 100 * _reference(records, preset).blind
     if not groups:
@@ -208,7 +206,7 @@ def count_by_scale(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def accuracy_by_size(records: Records) -> list[Figure]:
-    """Two panels on the same axes: measured test accuracy by n, and the published numbers at width 1024."""
+    """Draw two panels with the same axes: measured test accuracy by n, and the published numbers at width 1024."""
     rows = measured(records.runs(ORIGINAL))
     left = [(row.model, _name(row, rows), row.percentages()) for row in rows]
     right: list[tuple[str, str, Mapping[int, float]]] = [
@@ -244,7 +242,7 @@ def _reference(records: Records, preset: str) -> Reference:
 
 
 def _name(row: Line, rows: Sequence[Line]) -> str:
-    """The row's short name, with its width where the same model was run at several."""
+    """Return the short name of a line, with the width if the same model was run at several."""
     name = row.named.short
     widths = {other.width for other in rows if other.named.short == name}
     return f"{name}, {row.width}" if len(widths) > 1 else name

@@ -37,7 +37,7 @@ BITS = {1: "-", 4: "--", 32: ":"}
     """,
 )
 def count_confusion(records: Records, preset: str) -> list[Figure]:
-    """Confusion of counts summed over seeds, each row normalised to one; one panel per model."""
+    """Draw the confusion of counts summed over seeds, each row normalised to one; one panel per model."""
     panels = []
     for group in usual_groups(records, COUNTED, preset):
         if not group.has("diagnostics", "count_confusion"):
@@ -77,7 +77,7 @@ def count_confusion(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def write_weights(records: Records, preset: str) -> list[Figure]:
-    """Source identifier to slot, one panel per model."""
+    """Draw source identifier against slot, one panel per model."""
     return _weights(usual_groups(records, COUNTED, preset), "write_weights", "source identifier")
 
 
@@ -91,7 +91,7 @@ def write_weights(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def read_weights(records: Records, preset: str) -> list[Figure]:
-    """Target identifier to slot, in the slot order of the write."""
+    """Draw target identifier against slot, in the slot order of the write."""
     return _weights(usual_groups(records, COUNTED, preset), "read_weights", "target identifier")
 
 
@@ -105,7 +105,7 @@ def read_weights(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def anchor_weights(records: Records, preset: str) -> list[Figure]:
-    """Weight of each slot's anchor by replication scale."""
+    """Draw the weight of each slot's anchor by replication scale."""
     panels = []
     for group in usual_groups(records, COUNTED, preset):
         run = group.first
@@ -131,7 +131,7 @@ def anchor_weights(records: Records, preset: str) -> list[Figure]:
     """,
 )
 def capacity(records: Records) -> list[Figure]:
-    """Label accuracy by slots and width, one panel per model and size; lines mark slots * width * bits = log2 n!."""
+    """Draw label accuracy by slots and width, one panel per model and size, beside slots * width * bits = log2 n!."""
     cells: dict[tuple[str, str, int], dict[tuple[int, int], list[float]]] = {}
     for run in records.runs(PERMUTATION):
         place = (run.count("slots"), run.count("channels"))
@@ -173,7 +173,7 @@ def capacity(records: Records) -> list[Figure]:
 
 
 def in_slot_order(run: Record, weights: np.ndarray) -> np.ndarray:
-    """Columns sorted by the source that writes most to each slot, so that a one-to-one write shows as a diagonal."""
+    """Sort columns by the source that writes most to each slot, so that a one-to-one write shows as a diagonal."""
     rows = run.find("diagnostics", "write_weights")
     if rows is None:
         return weights
@@ -183,7 +183,7 @@ def in_slot_order(run: Record, weights: np.ndarray) -> np.ndarray:
 
 
 def matrix(run: Record, name: str, rows: Any) -> np.ndarray:
-    """Body of a diagnostic as an array; RecordError where they are ragged or hold anything but numbers."""
+    """Return a diagnostic as an array; RecordError if rows are ragged or hold anything but finite numbers."""
     try:
         values = np.array(rows, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -214,13 +214,12 @@ def _map(
     figure, axes = panel(title, "slot", ylabel, (3.3, height))
     mesh = axes.pcolormesh(weights, cmap=heat(), vmin=0, vmax=max(float(weights.max()), 1e-12))
     axes.invert_yaxis()
-    number = weights.shape[0]
-    step = max(1, number // 6)
-    places = list(range(0, number, 1 if rows else step))
-    axes.set_yticks([place + 0.5 for place in places], [rows[i] if rows else str(i + 1) for i in places])
-    step = max(1, weights.shape[1] // 6)
-    places = list(range(0, weights.shape[1], step))
-    axes.set_xticks([place + 0.5 for place in places], [str(i + 1) for i in places])
+    down, across = (range(0, number, max(1, number // 6)) for number in weights.shape)
+    if rows:
+        axes.set_yticks([place + 0.5 for place in range(len(rows))], rows)
+    else:
+        axes.set_yticks([place + 0.5 for place in down], [str(place + 1) for place in down])
+    axes.set_xticks([place + 0.5 for place in across], [str(place + 1) for place in across])
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     bar = figure.colorbar(mesh, ax=axes, pad=0.03, fraction=0.05, aspect=12 if height < 2 else 20)
@@ -230,7 +229,7 @@ def _map(
 
 
 def _edges(values: Sequence[int]) -> list[float]:
-    """Cell borders halfway between neighbours on a logarithmic axis."""
+    """Return cell borders halfway between neighbours on a logarithmic axis."""
     logs = [math.log2(value) for value in values]
     steps = [(b - a) / 2 for a, b in pairwise(logs)] or [0.5]
     inner = [a + step for a, step in zip(logs, steps, strict=False)][: len(logs) - 1]

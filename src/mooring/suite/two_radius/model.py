@@ -41,8 +41,7 @@ def local_graph(
 
     Args:
         kind: equal for nodes with equal features.
-        edge_index: sender and receiver of each edge.
-        edge_weight: positive weight of each edge.
+        edge_index, edge_weight: edges and their positive weights.
     """
     receives = torch.zeros_like(kind, dtype=torch.bool)
     receives[edge_index[1]] = True

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mooring.suite.records import Record, Records
+from mooring.suite.report.cells import best, fill, seeds
 from mooring.suite.report.exhibits import Body, table
 from mooring.suite.report.groups import (
     Group,
@@ -57,7 +59,7 @@ class Reference:
     """Accuracies on counted Two-Radius that need no memory at all, as fractions.
 
     `label` is a guess among n labels; `count` the best constant count; `both` the two guesses together; `blind` the
-    most a model can reach that knows every base count but cannot see the scale (prop:replication).
+    most that a model can reach if it knows every base count but not the scale (prop:replication).
 
     >>> chance = Reference.of(identifiers=12, max_base=4, scales=(1, 2, 3))
     >>> [round(100 * value, 1) for value in (chance.label, chance.count, chance.both, chance.blind)]
@@ -71,14 +73,14 @@ class Reference:
 
     @classmethod
     def of(cls, identifiers: int, max_base: int, scales: Sequence[int]) -> Reference:
-        """The reference accuracies of one setting of the task."""
+        """Return the reference accuracies of one setting of the task."""
         products = [scale * base for scale in scales for base in range(1, max_base + 1)]
         count = max(products.count(value) for value in products) / len(products)
         return cls(1 / identifiers, count, count / identifiers, 1 / len(scales))
 
     @classmethod
     def of_run(cls, run: Record) -> Reference:
-        """Those of the run's own settings, or the paper's where the record does not say."""
+        """Return those of a run's settings, or of the paper's settings if the record lacks them."""
         identifiers = run.count("num_labels", run.count(SIZE, 12))
         base, scales = run.count("max_base_count", 4), run.setting("scales", (1, 2, 3))
         if not isinstance(scales, list | tuple) or not 1 <= len(scales) * base <= MOST_COUNTS:
@@ -100,31 +102,31 @@ class Reference:
     """,
 )
 def accuracy(records: Records, preset: str, models: str = "all") -> Body:
-    """Label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
+    """Return label, count and both of every model beside the paper's numbers, or of the paper's models alone."""
     runs = records.runs(COUNTED, preset)
     groups = every = group(runs)
     if models == "paper":
         groups = [item for item in every if item.model in PUBLISHED and not item.variant]
     elif models != "all":
         raise ValueError(f"table 'two-radius': models is '{models}', expected 'all' or 'paper'.")
-    published: dict[int, tuple[float, float, float]] = {}
-    for place, item in enumerate(groups):
-        # The paper's numbers belong to the paper's configuration only, and to a task of its size.
-        comparable = (
-            preset == PAPER and not item.variant and Reference.of_run(item.first) == Reference.of(12, 4, (1, 2, 3))
-        )
-        if comparable and item.model in PUBLISHED:
-            published[place] = PUBLISHED[item.model]
-    rows = []
-    for place, item in enumerate(groups):
-        measured = [shares(item, "metrics", "best", name) for name in METRICS]
-        beside = [plain(value, 1) for value in published.get(place, (None,) * 3)] if published else []
-        rows.append((item.title, *measured, *beside, str(len(item.runs))))
-    columns = (
-        Column("Model", left=True),
-        *(Column(name.capitalize()) for name in METRICS),
-        *(Column(name.capitalize(), group="paper") for name in METRICS if published),
-        Column("Seeds"),
+    # The paper's numbers belong to the paper's configuration only, and to a task of its size.
+    usual = Reference.of(12, 4, (1, 2, 3))
+    comparable = [item for item in groups if preset == PAPER and not item.variant and item.model in PUBLISHED]
+    published = {item.model: PUBLISHED[item.model] for item in comparable if Reference.of_run(item.first) == usual}
+
+    def beside(item: Group, place: int) -> str:
+        return ABSENT if item.variant or item.model not in published else plain(published[item.model][place], 1)
+
+    columns, rows = fill(
+        groups,
+        (Column("Model", left=True), lambda item: item.title),
+        *((Column(name.capitalize()), partial(best, metric=name)) for name in METRICS),
+        *(
+            (Column(name.capitalize(), group="paper"), partial(beside, place=place))
+            for place, name in enumerate(METRICS)
+            if published
+        ),
+        (Column("Seeds"), seeds),
     )
     # The first run stands for all, but any run whose settings make no sense is refused.
     chance, *_ = [Reference.of_run(run) for run in runs]
@@ -135,7 +137,7 @@ def accuracy(records: Records, preset: str, models: str = "all") -> Body:
 
 
 def _headline(groups: Sequence[Group], preset: str) -> str:
-    """Both of each model in the preset's own settings, the best first."""
+    """Return Both of each model in the preset's settings as a sentence, the best first."""
     scores = {item.title: item.estimate("metrics", "best", "both").mean for item in groups if not item.variant}
     seeds = min((len(item.runs) for item in groups if not item.variant), default=0)
     ranked = sorted(scores.items(), key=lambda pair: -pair[1])[:MOST_NAMED]
@@ -156,26 +158,34 @@ def _headline(groups: Sequence[Group], preset: str) -> str:
     """,
 )
 def diagnostics(records: Records, preset: str) -> Body:
-    """Accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time of every model."""
+    """Return accuracy on fresh graphs, graph recovery, state change, count accuracy by scale, size and time."""
     groups = group(records.runs(COUNTED, preset))
     scales = sorted({scale for item in groups for scale in scales_of(item.first)}, key=int)
-    rows = []
-    for item in groups:
-        by_scale = [_mean(item, "diagnostics", "count_accuracy_by_scale", scale) for scale in scales]
-        fresh = [_mean(item, "metrics", "final", name) for name in METRICS]
-        costs = (
-            f"{item.estimate('selected_epoch').mean + 1:.0f}",
-            f"{item.first.whole('parameters', 'total'):,}",
-            f"{item.estimate('wall_seconds').mean:.0f}",
-        )
-        # Beside fresh graphs, and of them where the record has it.
-        graphs = _mean(item, "metrics", "final" if item.has("metrics", "final", "graph") else "best", "graph")
-        rows.append((item.title, *fresh, *by_scale, graphs, _distance(item), *costs))
-    columns = (
-        Column("Model", left=True),
-        *(Column(name.capitalize(), group="fresh graphs") for name in METRICS),
-        *(Column(f"r = {scale}", group="count at scale") for scale in scales),
-        *(Column(name) for name in ("Graphs", "State change", "Epoch", "Parameters", "Seconds")),
+    counted = ("diagnostics", "count_accuracy_by_scale")
+
+    def graphs(item: Group) -> str:
+        # Of fresh graphs if the record has it.
+        return _mean(item, "metrics", "final" if item.has("metrics", "final", "graph") else "best", "graph")
+
+    columns, rows = fill(
+        groups,
+        (Column("Model", left=True), lambda item: item.title),
+        *(
+            (
+                Column(name.capitalize(), group="fresh graphs"),
+                lambda item, name=name: _mean(item, "metrics", "final", name),
+            )
+            for name in METRICS
+        ),
+        *(
+            (Column(f"r = {scale}", group="count at scale"), lambda item, scale=scale: _mean(item, *counted, scale))
+            for scale in scales
+        ),
+        (Column("Graphs"), graphs),
+        (Column("State change"), _distance),
+        (Column("Epoch"), lambda item: f"{item.estimate('selected_epoch').mean + 1:.0f}"),
+        (Column("Parameters"), lambda item: f"{item.first.whole('parameters', 'total'):,}"),
+        (Column("Seconds"), lambda item: f"{item.estimate('wall_seconds').mean:.0f}"),
     )
     runs = [item.first for item in groups if item.first.find("diagnostics", "state_distance") is not None]
     references = sorted({scale for run in runs for scale in compared(run)[:1]}) or [1]
@@ -183,7 +193,7 @@ def diagnostics(records: Records, preset: str) -> Body:
 
 
 def scales_of(run: Record) -> list[str]:
-    """The replication scales at which a run was counted, in their order; none where it was not."""
+    """Return the replication scales at which a run was counted, in their order; none if it was not."""
     if run.find("diagnostics", "count_accuracy_by_scale") is None:
         return []
     accuracies = run.mapping("diagnostics", "count_accuracy_by_scale")
@@ -196,7 +206,7 @@ def scales_of(run: Record) -> list[str]:
 
 
 def compared(run: Record) -> list[int]:
-    """The scales at which a run's global state was looked at; its distances are from the state at the first of them."""
+    """Return the scales at which a run's global states were compared, with the state at the first of them."""
     return [int(scale) for scale in run.numbers("diagnostics", "state_distance", "scales")]
 
 
@@ -211,7 +221,7 @@ class Line:
 
     @property
     def named(self) -> Group:
-        """One of its groups, for its title, under the line's own variant."""
+        """One of its groups under the variant of the line, for the title."""
         return replace(next(iter(self.by_size.values())), variant=self.variant)
 
     @property
@@ -221,21 +231,21 @@ class Line:
         return bool(memory) and not memory.startswith("vn")
 
     def accuracy(self, size: int) -> str:
-        """Accuracy on test graphs at one size as text."""
+        """Return the accuracy on test graphs at one size as text."""
         return shares(self.by_size[size], *ACCURACY) if size in self.by_size else ABSENT
 
     def percentages(self) -> dict[int, float]:
-        """Mean accuracy in % at every size that was run."""
+        """Return the mean accuracy in % at every size that was run."""
         return {size: 100 * item.estimate(*ACCURACY).mean for size, item in sorted(self.by_size.items())}
 
     def values(self, name: str) -> str:
-        """The values a setting takes in the line, e.g. the slots where they grow with n."""
+        """Return the values of a setting in the line, e.g. the slots if they grow with n."""
         values = [item.first.setting(name, ABSENT) for _, item in sorted(self.by_size.items())]
         return ", ".join(dict.fromkeys(str(value) for value in values))
 
 
 def measured(runs: Sequence[Record]) -> list[Line]:
-    """Lines in the paper's order; settings may change with n, but several configurations at one n are kept apart."""
+    """Return lines in the paper's order; settings may change with n, but configurations at one n are separate lines."""
     lines: dict[tuple[str, str, str], Line] = {}
     for size in sorted({run.count(SIZE) for run in runs}):
         here = [run for run in runs if run.count(SIZE) == size]
@@ -259,7 +269,7 @@ def measured(runs: Sequence[Record]) -> list[Line]:
     """,
 )
 def original(records: Records, preset: str | None = None) -> Body:
-    """Measured and published accuracy by n, one row per model and width."""
+    """Return measured and published accuracy by n, one row per model and width."""
     runs = records.runs(ORIGINAL, preset)
     sizes = sorted({*PUBLISHED_SIZES, *(run.count(SIZE) for run in runs)})
     rows = []
@@ -282,7 +292,7 @@ def original(records: Records, preset: str | None = None) -> Body:
 
 
 def _differences(groups: Sequence[Group]) -> list[str]:
-    """Anchored minus Cross-Attn on Both, paired by seed, in a sentence."""
+    """Return Anchored minus Cross-Attn on Both, paired over seeds, as a sentence."""
     by_model = {item.model: item for item in groups if not item.variant}
     if not {"anchored", "cross-attn"} <= by_model.keys():
         return []

@@ -88,7 +88,7 @@ def test_a_dataset_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize(
     ("split", "count", "message"),
-    [("finest", 3, "unknown split 'finest'; the splits are train"), ("test", 0, "num_meshes=0 and workers=1 must be")],
+    [("finest", 3, "unknown split 'finest'; the splits are train"), ("test", 0, "num_graphs=0 and workers=1 must be")],
 )
 def test_what_cannot_be_made_is_refused(split: str, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=f"^meshes: {message}"):

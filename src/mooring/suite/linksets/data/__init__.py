@@ -7,26 +7,22 @@ True
 
 from mooring.suite.linksets.data.dataset import LinkBatch, LinkDataset, cached, collate, generate_many
 from mooring.suite.linksets.data.generator import generate, solve
-from mooring.suite.linksets.data.graph import SPLITS, STATUS_FEASIBLE, STATUS_OPTIMAL, LinkGraph, LinkSettings
-from mooring.suite.linksets.data.rules import CONSTRAINTS, adjacency, feasible, greedy, is_feasible, violations
+from mooring.suite.linksets.data.graph import (
+    CONSTRAINTS,
+    SPLITS,
+    STATUS_FEASIBLE,
+    STATUS_OPTIMAL,
+    LinkGraph,
+    LinkSettings,
+    adjacency,
+    feasible,
+    greedy,
+    is_feasible,
+    violations,
+)
 
 __all__ = [
-    "CONSTRAINTS",
-    "SPLITS",
-    "STATUS_FEASIBLE",
-    "STATUS_OPTIMAL",
-    "LinkBatch",
-    "LinkDataset",
-    "LinkGraph",
-    "LinkSettings",
-    "adjacency",
-    "cached",
-    "collate",
-    "feasible",
-    "generate",
-    "generate_many",
-    "greedy",
-    "is_feasible",
-    "solve",
-    "violations",
-]
+    "CONSTRAINTS", "SPLITS", "STATUS_FEASIBLE", "STATUS_OPTIMAL", "LinkBatch", "LinkDataset", "LinkGraph",
+    "LinkSettings", "adjacency", "cached", "collate", "feasible", "generate", "generate_many", "greedy", "is_feasible",
+    "solve", "violations",
+]  # fmt: skip

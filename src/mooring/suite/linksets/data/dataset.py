@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mooring.suite.files import hold
+from mooring.suite import generated
 from mooring.suite.linksets.data.generator import generate
 from mooring.suite.linksets.data.graph import STATUS_OPTIMAL, LinkGraph, LinkSettings
-from mooring.suite.packed import Packed, in_chunks, ragged
-from mooring.suite.records import RecordError
-from mooring.suite.records.identity import Identity, digest
+from mooring.suite.packed import Packed, ragged
+from mooring.suite.records.identity import Identity
 
 # Part of the cache key: increase it if the same settings give other graphs.
 _VERSION = 1
@@ -50,10 +42,8 @@ class LinkDataset(Packed[LinkGraph]):
 def generate_many(settings: LinkSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> LinkDataset:
     """Generate the first graphs of a split; the result does not depend on the number of worker processes."""
     settings.size_range(split)
-    if num_graphs < 1 or workers < 1:
-        raise ValueError(f"linksets: num_graphs={num_graphs} and workers={workers} must be at least 1.")
-    chunks = in_chunks(partial(_generate_range, settings, split, seed), num_graphs, _CHUNK, workers)
-    return LinkDataset.pack([graph for chunk in _tracked(chunks, split, num_graphs) for graph in chunk])
+    make, title = partial(generate, settings, split, seed=seed), f"link sets, {split}"
+    return generated.pack(LinkDataset, make, num_graphs, task="linksets", title=title, chunk=_CHUNK, workers=workers)
 
 
 def cached(
@@ -65,25 +55,10 @@ def cached(
     workers: int = 1,
     folder: Path | None = None,
 ) -> LinkDataset:
-    """Return :func:`generate_many` from the cache in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``).
-
-    The file name is a hash of the settings. A file that is unreadable, of other graphs, or changed since it was written
-    is generated again. If several processes need the same file, only one generates it.
-    """
-    folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
-    identity = cache_identity(settings, split, num_graphs, seed)
-    path = folder / "linksets" / f"{split}-{cache_key(settings, split, num_graphs, seed)}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with hold(path.with_suffix(".lock")):
-        try:
-            return LinkDataset.load(path, identity)
-        except RecordError as error:
-            warnings.warn(str(error), stacklevel=2)
-        except (FileNotFoundError, KeyError, ValueError, EOFError, BadZipFile):
-            pass
-        dataset = generate_many(settings, split, num_graphs, seed, workers=workers)
-        dataset.save(path, identity)
-        return dataset
+    """Return :func:`generate_many` from the cache in ``folder``, see :func:`mooring.suite.generated.from_cache`."""
+    graphs = settings, split, num_graphs, seed
+    name, identity = f"{split}-{cache_key(*graphs)}", cache_identity(*graphs)
+    return generated.from_cache(LinkDataset, name, identity, lambda: generate_many(*graphs, workers=workers), folder)
 
 
 def cache_identity(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> Identity:
@@ -94,18 +69,7 @@ def cache_identity(settings: LinkSettings, split: str, num_graphs: int, seed: in
 
 def cache_key(settings: LinkSettings, split: str, num_graphs: int, seed: int) -> str:
     """Return the cache key of these graphs, a hash of the arguments."""
-    arguments = [_VERSION, asdict(settings), split, num_graphs, seed]
-    return digest([json.dumps(arguments, sort_keys=True)])[:20]
-
-
-def _generate_range(settings: LinkSettings, split: str, seed: int, indices: range) -> list[LinkGraph]:
-    return [generate(settings, split, index, seed) for index in indices]
-
-
-def _tracked(chunks: Iterator[list[LinkGraph]], split: str, num_graphs: int) -> Iterable[list[LinkGraph]]:
-    console = Console(stderr=True)
-    total, silent = math.ceil(num_graphs / _CHUNK), not console.is_terminal
-    return track(chunks, f"link sets, {split}", total, console=console, disable=silent, transient=True)
+    return generated.cache_key(_VERSION, asdict(settings), split, num_graphs, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +92,8 @@ class LinkBatch:
 
     def to_data(self) -> Data:
         """Return the nodes of all graphs as a PyG ``Data``, with the optimal links as edges."""
-        links = self.pairs[:, self.target > 0.5]
-        return Data(
-            edge_index=links, pos=self.position, batch=self.batch, gain=self.gain, parity=self.parity,
-            num_nodes=len(self.gain),
-        )  # fmt: skip
+        nodes = {"pos": self.position, "batch": self.batch, "gain": self.gain, "parity": self.parity}
+        return Data(edge_index=self.pairs[:, self.target > 0.5], num_nodes=len(self.gain), **nodes)
 
 
 def collate(
@@ -140,12 +101,8 @@ def collate(
 ) -> LinkBatch:
     """Join some graphs of a data set, in the given order.
 
-    Args:
-        dataset: the data set.
-        graphs: indices of the graphs.
-        sectors: sectors of a node.
-        rng: if given, for training, each graph is rotated, mirrored and has its parities exchanged at random. These
-            preserve distances, weights and which pairs share a sector, so the optimum does not change.
+    With ``rng``, for training, each graph is rotated, mirrored and has its parities exchanged at random. These preserve
+    distances, weights and which pairs share a sector, so the optimum does not change.
     """
     nodes, node_graph = ragged(dataset.node_start, graphs)
     edges, pair_graph = ragged(dataset.pair_start, graphs)

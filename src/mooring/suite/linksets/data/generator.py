@@ -31,13 +31,8 @@ def solve(
 
     One worker and a fixed seed: the same problem always gives the same set.
 
-    Args:
-        num_nodes: number of nodes.
-        pairs, sector, weight: as in :class:`~mooring.suite.linksets.data.LinkGraph`.
-        settings: the two bounds.
-        excluded: a link set to exclude, to search for a second optimum.
-
-    Without candidates the empty set is optimal.
+    Pairs, sectors and weights are as in :class:`~mooring.suite.linksets.data.LinkGraph`; ``excluded`` is a link set to
+    exclude, to search for a second optimum. Without candidates the empty set is optimal.
     """
     model_module = _cp_model()
     model = model_module.CpModel()

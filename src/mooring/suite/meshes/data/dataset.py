@@ -1,33 +1,24 @@
-"""Many meshes packed end to end, made in parallel and kept on disk, and batches of them as tensors."""
+"""Packed data sets of meshes, generated in parallel and cached on disk, and batches as tensors."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mooring.suite.files import hold
+from mooring.suite import generated
 from mooring.suite.meshes.data.mesh import KINDS, Mesh
 from mooring.suite.meshes.data.plate import SPLITS, PlateSettings
 from mooring.suite.meshes.data.problems import generate
-from mooring.suite.packed import Packed, in_chunks, ragged
-from mooring.suite.records import RecordError
-from mooring.suite.records.identity import Identity, digest
+from mooring.suite.packed import Packed, ragged
+from mooring.suite.records.identity import Identity
 
 # Part of the cache key: raise it when the same settings would give other meshes.
 _VERSION = 1
@@ -36,9 +27,7 @@ _CHUNK_NODES = 15_000
 
 
 class MeshDataset(Packed[Mesh]):
-    """The arrays of :class:`Mesh`, nodes and cells of all meshes one after the other; the nodes of a cell are numbered
-    inside each mesh.
-    """
+    """Packed arrays of :class:`Mesh`; the nodes of a cell are numbered inside each mesh."""
 
     graph_type = Mesh
     per_node = ("position", "coefficient", "source", "kind", "value", "solution")
@@ -48,9 +37,7 @@ class MeshDataset(Packed[Mesh]):
     @cached_property
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Each edge of the triangles once, numbered inside its mesh, ``[2, edges]``; and where each mesh begins."""
-        cells_each = np.diff(self.cell_start)
-        cells = self.cells.astype(np.int64) + np.repeat(self.node_start[:-1], cells_each)
-        pairs = edges_of(cells)
+        pairs = edges_of(self.cells.astype(np.int64) + np.repeat(self.node_start[:-1], np.diff(self.cell_start)))
         mesh = np.searchsorted(self.node_start, pairs[0], side="right") - 1
         start = np.concatenate([[0], np.cumsum(np.bincount(mesh, minlength=len(self)))])
         return pairs - self.node_start[mesh], start
@@ -63,56 +50,33 @@ def edges_of(cells: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.stack(np.divmod(np.unique(sides.min(0) * nodes + sides.max(0)), nodes))
 
 
-def generate_many(settings: PlateSettings, split: str, num_meshes: int, seed: int, *, workers: int = 1) -> MeshDataset:
+def generate_many(settings: PlateSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> MeshDataset:
     """Return the first meshes of a split, the same for any number of worker processes."""
     if split not in SPLITS:
         raise ValueError(f"meshes: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
-    if num_meshes < 1 or workers < 1:
-        raise ValueError(f"meshes: num_meshes={num_meshes} and workers={workers} must be at least 1.")
+    make, title = partial(generate, settings, split, seed=seed), f"meshes: {settings.physics}, {split}"
     chunk = max(1, _CHUNK_NODES // settings.nodes[1])
-    made = in_chunks(partial(_generate_range, settings, split, seed), num_meshes, chunk, workers)
-    chunks = _tracked(made, f"{settings.physics}, {split}", math.ceil(num_meshes / chunk))
-    return MeshDataset.pack([mesh for meshes in chunks for mesh in meshes])
+    return generated.pack(MeshDataset, make, num_graphs, task="meshes", title=title, chunk=chunk, workers=workers)
 
 
 def cached(
     settings: PlateSettings,
     split: str,
-    num_meshes: int,
+    num_graphs: int,
     seed: int,
     *,
     workers: int = 1,
     folder: Path | None = None,
 ) -> MeshDataset:
-    """:func:`generate_many`, kept in ``folder`` (``$MOORING_CACHE`` or ``~/.cache/mooring``) under a hash of the
-    settings. A file that is unreadable, of other meshes, or changed since it was written is made again; if several
-    processes want the same file, only one makes it.
-    """
-    folder = folder or Path(os.environ.get("MOORING_CACHE") or Path.home() / ".cache" / "mooring")
-    config = {"version": _VERSION, **asdict(settings), "split": split, "num_meshes": num_meshes}
-    identity = Identity("meshes", "", seed, config)
-    key = digest([json.dumps([config, seed], sort_keys=True)])[:20]
-    path = folder / "meshes" / f"{settings.physics}-{split}-{key}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with hold(path.with_suffix(".lock")):
-        try:
-            return MeshDataset.load(path, identity)
-        except RecordError as error:
-            warnings.warn(str(error), stacklevel=2)
-        except (FileNotFoundError, KeyError, ValueError, EOFError, BadZipFile):
-            pass
-        dataset = generate_many(settings, split, num_meshes, seed, workers=workers)
-        dataset.save(path, identity)
-        return dataset
-
-
-def _generate_range(settings: PlateSettings, split: str, seed: int, indices: range) -> list[Mesh]:
-    return [generate(settings, split, index, seed) for index in indices]
-
-
-def _tracked(made: Iterator[list[Mesh]], what: str, total: int) -> Iterable[list[Mesh]]:
-    console = Console(stderr=True)
-    return track(made, f"meshes: {what}", total, console=console, disable=not console.is_terminal, transient=True)
+    """Return :func:`generate_many` from the cache in ``folder``, see :func:`mooring.suite.generated.from_cache`."""
+    config = {"version": _VERSION, **asdict(settings), "split": split, "num_meshes": num_graphs}
+    return generated.from_cache(
+        MeshDataset,
+        f"{settings.physics}-{split}-{generated.cache_key(config, seed)}",
+        Identity("meshes", "", seed, config),
+        lambda: generate_many(settings, split, num_graphs, seed, workers=workers),
+        folder,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,20 +104,11 @@ class MeshBatch:
 
     def to_data(self) -> Data:
         """Return the batch as PyG's ``Data``."""
-        return Data(
-            x=self.x, edge_index=self.edge_index, edge_attr=self.edge_attr, pos=self.position, batch=self.batch,
-            ptr=self.ptr, y=self.y,
-        )  # fmt: skip
+        return Data(**{"pos" if name == "position" else name: value for name, value in vars(self).items()})
 
 
 def collate(dataset: MeshDataset, meshes: NDArray[np.int64], spacing: float) -> MeshBatch:
-    """Join some meshes of a dataset, in the order given.
-
-    Args:
-        dataset: where they are from.
-        meshes: their numbers.
-        spacing: the unit of edge offsets.
-    """
+    """Join some meshes of a data set, in the given order; edge offsets are in units of the spacing."""
     nodes, node_mesh = ragged(dataset.node_start, meshes)
     pairs, start = dataset.edges
     edges, edge_mesh = ragged(start, meshes)
@@ -184,7 +139,7 @@ def num_features(settings: PlateSettings) -> int:
 def scales(settings: PlateSettings) -> tuple[list[float], list[float], float]:
     """Return typical means and deviations of the columns of ``x``, and a typical size of the solution.
 
-    Rounded, and the same for all data sets of one physics, so that a network is built without any data.
+    They are rounded and the same for all data sets of one physics, so a network is built without any data.
     """
     heat = settings.physics == "heat"
     columns = [(0.5, 0.3)] * 2 + [(0.0, 0.8 if heat else 0.5)] + ([(0.0, 7.0)] if heat else [(0.0, 0.5)] * 2)

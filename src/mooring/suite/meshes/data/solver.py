@@ -41,26 +41,15 @@ def solve_heat(triangles: Triangulation, log_k: Field, source: Field, conditions
         source: heat source :math:`f`, as one component.
         conditions: one for each curve of the mesh.
     """
-    from skfem import Basis, BilinearForm, ElementTriP2, LinearForm
+    from skfem import Basis, BilinearForm, ElementTriP2
     from skfem.helpers import dot, grad
 
-    mesh = _skfem_mesh(triangles)
-    basis = Basis(mesh, ElementTriP2())
+    basis = Basis(_skfem_mesh(triangles), ElementTriP2())
     # Once, and not for every pair of basis functions.
     conductivity = np.exp(log_k(basis.global_coordinates()))
     matrix = BilinearForm(lambda u, v, w: conductivity * dot(grad(u), grad(v))).assemble(basis)
-    right = LinearForm(lambda v, w: source(w.x)[0] * v).assemble(basis)
-    solution, fixed = np.zeros(basis.N), np.zeros(basis.N, bool)
-    for curve, condition in enumerate(conditions):
-        facets = _facets(mesh, triangles, curve)
-        if condition.kind == LOADED:
-            flux = LinearForm(lambda v, w, value=condition.value: value(w.x)[0] * v)
-            right += flux.assemble(basis.boundary(facets))
-        elif condition.kind == FIXED:
-            dofs = basis.get_dofs(facets).all()
-            solution[dofs], fixed[dofs] = condition.value(basis.doflocs[:, dofs])[0], True
-    _solve(matrix, right, solution, fixed)
-    return _mesh(triangles, log_k, source, conditions, solution[basis.nodal_dofs[0]])
+    temperature = _solve(triangles, basis, matrix, source, conditions, lambda value, v: value[0] * v, ("u",))
+    return _mesh(triangles, log_k, source, conditions, temperature[basis.nodal_dofs[0]])
 
 
 def solve_elasticity(triangles: Triangulation, log_young: Field, force: Field, conditions: Sequence[Condition]) -> Mesh:
@@ -74,29 +63,17 @@ def solve_elasticity(triangles: Triangulation, log_young: Field, force: Field, c
         force: body force, two components.
         conditions: one for each curve of the mesh.
     """
-    from skfem import Basis, BilinearForm, ElementTriP1, ElementTriP2, ElementVector, LinearForm
+    from skfem import Basis, BilinearForm, ElementTriP1, ElementTriP2, ElementVector
     from skfem.helpers import ddot, div, dot, sym_grad
 
     # Lamé's first parameter in plane stress, as a multiple of the second.
     ratio = 2.0 * POISSON_RATIO / (1.0 - POISSON_RATIO)
-    mesh = _skfem_mesh(triangles)
-    basis = Basis(mesh, ElementVector(ElementTriP2()))
+    basis = Basis(_skfem_mesh(triangles), ElementVector(ElementTriP2()))
     moduli = np.exp(log_young(basis.global_coordinates())) / (2.0 * (1.0 + POISSON_RATIO))
     matrix = BilinearForm(
         lambda u, v, w: moduli * (2.0 * ddot(sym_grad(u), sym_grad(v)) + ratio * div(u) * div(v))
     ).assemble(basis)
-    right = LinearForm(lambda v, w: dot(force(w.x), v)).assemble(basis)
-    displacement, fixed = np.zeros(basis.N), np.zeros(basis.N, bool)
-    for curve, condition in enumerate(conditions):
-        facets = _facets(mesh, triangles, curve)
-        if condition.kind == LOADED:
-            load = LinearForm(lambda v, w, value=condition.value: dot(value(w.x), v))
-            right += load.assemble(basis.boundary(facets))
-        elif condition.kind == FIXED:
-            for component, name in enumerate(("u^1", "u^2")):
-                dofs = basis.get_dofs(facets).all(name)
-                displacement[dofs], fixed[dofs] = condition.value(basis.doflocs[:, dofs])[component], True
-    _solve(matrix, right, displacement, fixed)
+    displacement = _solve(triangles, basis, matrix, force, conditions, dot, ("u^1", "u^2"))
     strain = sym_grad(basis.interpolate(displacement))
     trace = ratio * (strain[0, 0] + strain[1, 1])
     linear = basis.with_element(ElementTriP1())
@@ -113,8 +90,49 @@ def _skfem_mesh(triangles: Triangulation) -> Any:
     return MeshTri(triangles.points.T.copy(), triangles.cells.copy(), sort_t=False)
 
 
+def _solve(
+    triangles: Triangulation,
+    basis: Any,
+    matrix: Any,
+    source: Field,
+    conditions: Sequence[Condition],
+    times: Callable[[Any, Any], Any],
+    components: Sequence[str],
+) -> NDArray[np.float64]:
+    """Return the solution under some conditions.
+
+    Args:
+        triangles, basis, matrix: the mesh, its elements, and the assembled operator.
+        source: inside the plate.
+        conditions: one for each curve of the mesh.
+        times: product of a source or load with a test function.
+        components: scikit-fem's name of each component.
+    """
+    from skfem import LinearForm
+
+    right = LinearForm(lambda v, w: times(source(w.x), v)).assemble(basis)
+    solution, fixed = np.zeros(basis.N), np.zeros(basis.N, bool)
+    for curve, condition in enumerate(conditions):
+        facets = _facets(basis.mesh, triangles, curve)
+        if condition.kind == LOADED:
+            load = LinearForm(lambda v, w, value=condition.value: times(value(w.x), v))
+            right += load.assemble(basis.boundary(facets))
+        elif condition.kind == FIXED:
+            for component, name in enumerate(components):
+                dofs = basis.get_dofs(facets).all(name)
+                solution[dofs], fixed[dofs] = condition.value(basis.doflocs[:, dofs])[component], True
+    free = np.flatnonzero(~fixed)
+    rows = matrix.tocsr()[free]
+    # Symmetric and positive definite: no pivoting, and an ordering made for that.
+    factors = splu(
+        rows[:, free].tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    solution[free] = factors.solve(right[free] - rows @ np.where(fixed, solution, 0.0))
+    return solution
+
+
 def _facets(mesh: Any, triangles: Triangulation, curve: int) -> NDArray[np.int64]:
-    """Numbers of a curve's edges in the mesh of scikit-fem, which keeps them sorted by their nodes."""
+    """Return the numbers of a curve's edges in the mesh of scikit-fem, which keeps them sorted by their nodes."""
     nodes = len(triangles.points)
 
     def key(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -126,30 +144,6 @@ def _facets(mesh: Any, triangles: Triangulation, curve: int) -> NDArray[np.int64
     return np.asarray(order[np.searchsorted(every, wanted, sorter=order)])
 
 
-def _solve(matrix: Any, right: NDArray[np.float64], solution: NDArray[np.float64], fixed: NDArray[np.bool_]) -> None:
-    """Solve for what is not fixed, in place."""
-    free = np.flatnonzero(~fixed)
-    rows = matrix.tocsr()[free]
-    reduced = rows[:, free].tocsc()
-    # Symmetric and positive definite: no pivoting, and an ordering made for that.
-    factors = splu(reduced, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    solution[free] = factors.solve(right[free] - rows @ np.where(fixed, solution, 0.0))
-
-
-def _at_nodes(
-    triangles: Triangulation, conditions: Sequence[Condition]
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Kind and value at each node; in a corner a fixed side goes before a loaded one, and that before a free one."""
-    kind = np.full(len(triangles.points), INTERIOR, np.uint8)
-    value = np.zeros((len(kind), len(conditions[0].value(np.zeros((2, 1))))))
-    for wanted in (FREE, LOADED, FIXED):
-        for curve, condition in enumerate(conditions):
-            if condition.kind == wanted:
-                nodes = np.unique(triangles.facets[:, triangles.curve == curve])
-                kind[nodes], value[nodes] = wanted, condition.value(triangles.points[nodes].T).T
-    return kind, value
-
-
 def _mesh(
     triangles: Triangulation,
     coefficient: Field,
@@ -158,7 +152,14 @@ def _mesh(
     solution: NDArray[np.float64],
 ) -> Mesh:
     place = triangles.points.T
-    kind, value = _at_nodes(triangles, conditions)
+    kind = np.full(len(triangles.points), INTERIOR, np.uint8)
+    value = np.zeros((len(kind), len(conditions[0].value(np.zeros((2, 1))))))
+    # In a corner a fixed side goes before a loaded one, and that before a free one.
+    for wanted in (FREE, LOADED, FIXED):
+        for curve, condition in enumerate(conditions):
+            if condition.kind == wanted:
+                nodes = np.unique(triangles.facets[:, triangles.curve == curve])
+                kind[nodes], value[nodes] = wanted, condition.value(triangles.points[nodes].T).T
     return Mesh(
         position=triangles.points.astype(np.float32),
         coefficient=coefficient(place).astype(np.float32),

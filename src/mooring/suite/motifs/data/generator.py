@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.suite.motifs.data.graph import DISTRACTORS, MOTIFS, SPLITS, MotifGraph, MotifSettings, union
+from mooring.suite import generated
+from mooring.suite.motifs.data.graph import (
+    DISTRACTORS,
+    MOTIFS,
+    SPLITS,
+    MotifDataset,
+    MotifGraph,
+    MotifSettings,
+    union,
+)
+
+_CHUNK = 125  # graphs per message between processes: about 0.1 s of work
 
 
 def rewire(
@@ -19,11 +31,7 @@ def rewire(
     background node. So every gadget is still connected by one bridge at its root, and no count changes. If few swaps
     are possible (as in a tree), fewer are made.
 
-    Args:
-        frame: background edges and bridges, [2, edges]; nodes from ``num_background`` on are roots.
-        num_background: number of background nodes.
-        num_swaps: number of swaps.
-        rng: random generator.
+    ``frame`` has the background edges and bridges, [2, edges]; its nodes from ``num_background`` on are roots.
     """
     edges: list[tuple[int, int]] = list(zip(frame[0].tolist(), frame[1].tolist(), strict=True))
     if len(edges) < 2:
@@ -115,11 +123,7 @@ def generate(settings: MotifSettings, split: str, index: int, seed: int) -> Moti
 
     Paper: app:motifs; the splits are those of its second paragraph.
 
-    Args:
-        settings: ranges of the census.
-        split: one of ``SPLITS``. ``replicated`` and ``jittered`` copy graph ``index`` of ``iid``.
-        index: index of the graph.
-        seed: seed of the whole census.
+    In the splits ``replicated`` and ``jittered`` it has copies of graph ``index`` of ``iid``.
 
     >>> graph = generate(MotifSettings(), "iid", index=0, seed=0)
     >>> int(graph.marker.sum()) == int(graph.counts.sum() + graph.distractors.sum())
@@ -200,15 +204,8 @@ def _background(num_nodes: int, num_extra: int, rng: np.random.Generator) -> NDA
 
 def _jittered(plan: _Plan, settings: MotifSettings, rng: np.random.Generator) -> _Plan:
     num_swaps = round(settings.rewired * plan.frame.shape[1])
-    return _Plan(
-        num_background=plan.num_background,
-        frame=rewire(plan.frame, plan.num_background, num_swaps, rng),
-        gadgets=plan.gadgets,
-        roots=plan.roots,
-        types=retype(plan.types, settings.num_types, settings.retyped, rng),
-        counts=plan.counts,
-        distractors=plan.distractors,
-    )
+    frame = rewire(plan.frame, plan.num_background, num_swaps, rng)
+    return replace(plan, frame=frame, types=retype(plan.types, settings.num_types, settings.retyped, rng))
 
 
 def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
@@ -227,3 +224,19 @@ def _shuffled(plan: _Plan, rng: np.random.Generator) -> MotifGraph:
         counts=plan.counts,
         distractors=plan.distractors,
     )
+
+
+def generate_many(settings: MotifSettings, split: str, num_graphs: int, seed: int, *, workers: int = 1) -> MotifDataset:
+    """Generate graphs ``0..num_graphs-1`` of a split; the result does not depend on the number of worker processes.
+
+    >>> len(generate_many(MotifSettings(), "train", num_graphs=3, seed=0))
+    3
+    """
+    make = partial(generate, settings, split, seed=seed)
+    return generated.pack(MotifDataset, make, num_graphs, task="motifs", chunk=_CHUNK, workers=workers)
+
+
+@lru_cache(maxsize=16)
+def cached_census(settings: MotifSettings, split: str, num_graphs: int, seed: int) -> MotifDataset:
+    """Generate a split once per process: 4,000 graphs take about a second and 3 MB."""
+    return generate_many(settings, split, num_graphs, seed)

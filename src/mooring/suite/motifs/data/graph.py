@@ -1,22 +1,22 @@
-"""Census graph as plain arrays, its gadgets, and the ranges they are drawn from."""
+"""Census graphs: their gadgets, the ranges they are drawn from, packed data sets, and batches as tensors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from mooring.suite.packed import Packed, ragged
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Small connected graph whose node 0 is the root, attached to the rest of a graph by one edge at the root.
-
-    Args:
-        name: name in tables and targets.
-        num_nodes: number of nodes, including the root.
-        edges: undirected edges, each once.
-    """
+    """Small connected graph whose node 0 is the root, attached to the rest of a graph by one edge at the root."""
 
     name: str
     num_nodes: int
@@ -49,17 +49,7 @@ MOTIF_NAMES: tuple[str, ...] = tuple(shape.name for shape in MOTIFS)
 
 # The position of a split is its random stream, so "train", "validation" and "iid" are three samples of one
 # distribution. New splits go at the end: an insertion would change every graph after it.
-SPLITS: tuple[str, ...] = (
-    "train",
-    "validation",
-    "iid",
-    "counts",
-    "background",
-    "mixture",
-    "replicated",
-    "jittered",
-)
-
+SPLITS = ("train", "validation", "iid", "counts", "background", "mixture", "replicated", "jittered")
 TEST_SPLITS: tuple[str, ...] = SPLITS[2:]
 
 
@@ -96,56 +86,61 @@ class MotifSettings:
             low, high = getattr(self, name)
             if low > high:
                 raise ValueError(f"motifs: {name}=({low}, {high}) is empty. Pass the smaller end first.")
-        if self.max_count < 2:
-            raise ValueError(
-                f"motifs: max_count={self.max_count} leaves no room between rare and common motifs, which split "
-                "'mixture' needs. Use at least 2."
-            )
-        if self.max_distractors < 0:
-            raise ValueError(f"motifs: max_distractors={self.max_distractors} is negative. Use 0 for no distractors.")
-        if not 1 <= self.num_types <= 256:
-            raise ValueError(f"motifs: num_types={self.num_types}, but a type is one byte. Use 1 to 256.")
-        self._check_background()
-        self._check_splits()
-
-    def _check_background(self) -> None:
         # A background no larger than a motif could be counted as the other side of a root's bridge.
-        largest = max(shape.num_nodes for shape in MOTIFS + DISTRACTORS)
-        smallest = self.background[0]
-        if smallest <= largest:
-            raise ValueError(
-                f"motifs: a background of {smallest} nodes could be mistaken for a gadget of {largest}. "
-                f"Use at least {largest + 1} nodes."
-            )
-        if not self.extra_edges >= 0:
-            raise ValueError(f"motifs: extra_edges={self.extra_edges}, expected 0 or more. Use 0 for a tree.")
+        smallest, largest = self.background[0], max(shape.num_nodes for shape in MOTIFS + DISTRACTORS)
         # Extra edges are drawn by rejection, which is fast while half of the pairs are free.
         extra, room = self.extra_edges * smallest, smallest * (smallest - 1) // 4
-        # Infinity cannot be rounded.
-        if extra > room or smallest - 1 + round(extra) > room:
-            edges = smallest - 1 + extra
-            raise ValueError(
-                f"motifs: extra_edges={self.extra_edges} asks for {edges:g} edges among {smallest} background nodes, "
-                f"above half of all pairs ({room}). Lower extra_edges or raise the smallest background."
-            )
-
-    def _check_splits(self) -> None:
-        if self.ood_counts[0] <= self.max_count:
-            raise ValueError(
-                f"motifs: ood_counts starts at {self.ood_counts[0]}, inside the training range 0..{self.max_count}. "
-                f"Start it at {self.max_count + 1} or above."
-            )
-        if self.ood_background[0] <= self.background[1]:
-            raise ValueError(
-                f"motifs: ood_background starts at {self.ood_background[0]}, inside the training range "
-                f"{self.background}. Start it at {self.background[1] + 1} or above."
-            )
-        if self.copies[0] < 2:
-            raise ValueError(f"motifs: copies={self.copies} includes {self.copies[0]}, which replicates nothing.")
-        for name in ("rewired", "retyped"):
-            share = getattr(self, name)
-            if not 0 <= share <= 1:
-                raise ValueError(f"motifs: {name}={share} is not a share. Use a number from 0 to 1.")
+        rules = (
+            (
+                self.max_count >= 2,
+                f"max_count={self.max_count} leaves no room between rare and common motifs, which split "
+                "'mixture' needs. Use at least 2.",
+            ),
+            (
+                self.max_distractors >= 0,
+                f"max_distractors={self.max_distractors} is negative. Use 0 for no distractors.",
+            ),
+            (
+                1 <= self.num_types <= 256,
+                f"num_types={self.num_types}, but a type is one byte. Use 1 to 256.",
+            ),
+            (
+                smallest > largest,
+                f"a background of {smallest} nodes could be mistaken for a gadget of {largest}. "
+                f"Use at least {largest + 1} nodes.",
+            ),
+            (
+                self.extra_edges >= 0,
+                f"extra_edges={self.extra_edges}, expected 0 or more. Use 0 for a tree.",
+            ),
+            (
+                # Infinity cannot be rounded.
+                extra <= room and smallest - 1 + round(extra) <= room,
+                f"extra_edges={self.extra_edges} asks for {smallest - 1 + extra:g} edges among {smallest} background "
+                f"nodes, above half of all pairs ({room}). Lower extra_edges or raise the smallest background.",
+            ),
+            (
+                self.ood_counts[0] > self.max_count,
+                f"ood_counts starts at {self.ood_counts[0]}, inside the training range 0..{self.max_count}. "
+                f"Start it at {self.max_count + 1} or above.",
+            ),
+            (
+                self.ood_background[0] > self.background[1],
+                f"ood_background starts at {self.ood_background[0]}, inside the training range {self.background}. "
+                f"Start it at {self.background[1] + 1} or above.",
+            ),
+            (self.copies[0] >= 2, f"copies={self.copies} includes {self.copies[0]}, which replicates nothing."),
+            *(
+                (
+                    0 <= getattr(self, name) <= 1,
+                    f"{name}={getattr(self, name)} is not a share. Use a number from 0 to 1.",
+                )
+                for name in ("rewired", "retyped")
+            ),
+        )
+        for holds, problem in rules:
+            if not holds:
+                raise ValueError(f"motifs: {problem}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,4 +185,54 @@ def union(graphs: list[MotifGraph]) -> MotifGraph:
         counts=np.sum([graph.counts for graph in graphs], axis=0, dtype=np.int32),
         distractors=np.sum([graph.distractors for graph in graphs], axis=0, dtype=np.int32),
         copies=sum(graph.copies for graph in graphs),
+    )
+
+
+class MotifDataset(Packed[MotifGraph]):
+    """Packed arrays of :class:`MotifGraph`; edges are numbered inside each graph."""
+
+    graph_type = MotifGraph
+    per_node = ("types", "marker", "planted")
+    per_edge = ("edges",)
+    starts = ("node_start", "edge_start")
+
+
+@dataclass(frozen=True, eq=False)
+class MotifBatch:
+    """Node features (one-hot type, root marker), directed edges, the graph of each node, and ``log(1 + count)``.
+
+    ``planted`` is the gadget whose root a node is, 0 for none: a node label that is not an input of readouts.
+    """
+
+    x: Float[Tensor, "nodes features"]
+    edge_index: Int[Tensor, "2 edges"]
+    batch: Int[Tensor, " nodes"]
+    target: Float[Tensor, "graphs motifs"]
+    planted: Int[Tensor, " nodes"]
+
+    @property
+    def num_graphs(self) -> int:
+        return len(self.target)
+
+    def to_data(self) -> Data:
+        """Return the same graphs as a PyG ``Data``."""
+        return Data(**vars(self))
+
+
+def collate(dataset: MotifDataset, graphs: NDArray[np.int64], num_types: int) -> MotifBatch:
+    """Join some graphs of a data set, in the given order."""
+    nodes, node_graph = ragged(dataset.node_start, graphs)
+    edges, edge_graph = ragged(dataset.edge_start, graphs)
+    sizes = np.diff(dataset.node_start)[graphs]
+    offset = np.cumsum(sizes) - sizes
+    forward = torch.from_numpy(dataset.edges[:, edges] + offset[edge_graph])
+    x = torch.zeros(len(nodes), num_types + 1)
+    x[torch.arange(len(nodes)), torch.from_numpy(dataset.types[nodes].astype(np.int64))] = 1.0
+    x[:, num_types] = torch.from_numpy(dataset.marker[nodes]).float()
+    return MotifBatch(
+        x=x,
+        edge_index=torch.cat([forward, forward.flip(0)], dim=1),
+        batch=torch.from_numpy(node_graph),
+        target=torch.from_numpy(np.log1p(dataset.counts[graphs]).astype(np.float32)),
+        planted=torch.from_numpy(dataset.planted[nodes].astype(np.int64)),
     )

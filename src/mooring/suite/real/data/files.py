@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mooring.suite.files import write_atomic
 from mooring.suite.real.data.catalogue import NODE_SETS, RISING, Source, source
-from mooring.suite.real.data.packed import SPLITS, GraphSet, NodeSet
+from mooring.suite.real.data.graphs import SPLITS, GraphSet, NodeSet
 
 VARIABLE = "MOORING_DATA"
 DEFAULT = Path("data")
@@ -43,12 +43,7 @@ def path_of(set_: Source, folder: Path | None = None) -> Path:
 
 
 def load_graphs(name: str, folder: Path | None = None) -> GraphSet:
-    """Load the set of graphs of this name from its file, once per process.
-
-    Args:
-        name: e.g. ``esol``.
-        folder: folder of the file; :func:`data_folder` if None.
-    """
+    """Load the set of graphs of this name, e.g. ``esol``, from its file in :func:`data_folder`, once per process."""
     return _graphs(name, folder or data_folder())
 
 
@@ -130,14 +125,7 @@ def missing_message(set_: Source, path: Path) -> str:
 
 
 def read_graphs(data: bytes, name: str, sha256: str = "", *, classes: bool = False) -> GraphSet:
-    """Parse a set of graphs from the bytes of its file, and check its contents.
-
-    Args:
-        data: bytes of the file.
-        name: name of the set.
-        sha256: hash of the bytes.
-        classes: whether targets are 0 or 1.
-    """
+    """Parse a set of graphs from the bytes of its file, and check its contents; ``classes`` are targets of 0 and 1."""
     arrays = _arrays(data, name, GRAPHS)
     for array in GRAPHS:
         axes = 2 if array in ("x", "edge", "edge_attr", "y") else 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mooring.suite.real.data.catalogue import Source, source
 from mooring.suite.real.data.files import MissingData, path_of, write_set
-from mooring.suite.real.data.packed import SPLITS
+from mooring.suite.real.data.graphs import SPLITS
 
 # Folder of the loaders' downloads, inside the data folder.
 DOWNLOADS = "downloads"
@@ -23,12 +23,7 @@ PYG_SPLITS = {"train": "train", "valid": "val", "test": "test"}
 
 
 def fetch(name: str, folder: Path) -> Path:
-    """Download a set with its publisher's loader, write its file and return the path.
-
-    Args:
-        name: name of the set.
-        folder: the data folder.
-    """
+    """Download a set with its publisher's loader, write its file into the data folder and return the path."""
     set_ = source(name)
     package = set_.loader.partition(": ")[0]
     if package == "ogb" and importlib.util.find_spec("ogb") is None:

@@ -4,15 +4,6 @@ from mooring.suite.two_radius.data.batch import CENTRE, ROLES, SOURCE, TARGET, S
 from mooring.suite.two_radius.data.tasks import CountedTask, OriginalSplit, OriginalTask, PermutationTask
 
 __all__ = [
-    "CENTRE",
-    "ROLES",
-    "SOURCE",
-    "TARGET",
-    "CountedTask",
-    "OriginalSplit",
-    "OriginalTask",
-    "PermutationTask",
-    "Split",
-    "TwoRadiusBatch",
-    "stream",
-]
+    "CENTRE", "ROLES", "SOURCE", "TARGET", "CountedTask", "OriginalSplit", "OriginalTask", "PermutationTask", "Split",
+    "TwoRadiusBatch", "stream",
+]  # fmt: skip

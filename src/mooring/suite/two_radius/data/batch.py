@@ -16,13 +16,8 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 def stream(seed: int, split: Split, epoch: int = 0, step: int = 0) -> np.random.Generator:
     """Return the generator of one minibatch, a pure function of ``(seed, split, epoch, step)``.
 
-    So a run that is killed and resumed at any step sees the same data as an uninterrupted run.
-
-    Args:
-        seed: the run's seed, a non-negative integer of any size.
-        split: name of the split; splits never share a stream, so validation data are fresh in every epoch.
-        epoch: epoch number.
-        step: minibatch number inside the epoch.
+    So a run that is killed and resumed at any step sees the same data as an uninterrupted run. Splits never share a
+    stream, and validation data are fresh in every epoch. A seed is a non-negative integer of any size.
 
     Example:
         >>> int(stream(0, "train", epoch=3, step=7).integers(1000)) == int(stream(0, "train", 3, 7).integers(1000))

@@ -12,10 +12,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import AddRandomWalkPE
 
 from mooring.suite.real.data import MissingData, collate, generated_graphs, generated_nodes, online
-from mooring.suite.real.data.encodings import encoded
 from mooring.suite.real.data.files import load_graphs, load_nodes
+from mooring.suite.real.data.graphs import GraphSet, encoded
 from mooring.suite.real.data.online import fetch, from_graphs, from_nodes
-from mooring.suite.real.data.packed import GraphSet
 
 from .conftest import graph_arrays, node_arrays  # isort: skip
 

@@ -6,7 +6,8 @@ import torch
 from mooring.suite.train.experiment import get_experiment
 from mooring.suite.two_radius import OriginalExperiment, OriginalNet
 from mooring.suite.two_radius.data import OriginalTask
-from mooring.suite.two_radius.original import FULL, TINY
+from mooring.suite.two_radius.labels import ORIGINAL_FULL as FULL
+from mooring.suite.two_radius.labels import ORIGINAL_TINY as TINY
 
 
 def test_registered_under_its_name() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.suite.meshes.data import MeshError, PlateSettings, generate
-from mooring.suite.meshes.files import read_mesh, write_mesh
+from mooring.suite.meshes.data import MeshError, PlateSettings, generate, read_mesh, write_mesh
 
 meshio = pytest.importorskip("meshio", reason="mesh files are read by meshio: pip install 'mooring[meshes]'")
 pytest.importorskip("skfem", reason="solutions are made by scikit-fem: pip install 'mooring[meshes]'")

@@ -1,4 +1,4 @@
-"""Original Two-Radius task on its finite data set: PyG's convolutions, with or without a global memory."""
+"""Two-Radius tasks that ask for labels only: permutations, and the original task on its finite data set."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,11 +13,89 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from mooring import zoo
 from mooring.nn import MemoryOptions
 from mooring.suite.train.config import MemoryConfig
-from mooring.suite.train.experiment import register_experiment
-from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, TwoRadiusBatch, stream
-from mooring.suite.two_radius.experiment import LabelExperiment
-from mooring.suite.two_radius.metrics import mean_scores
+from mooring.suite.train.experiment import Experiment, register_experiment
+from mooring.suite.two_radius.data import OriginalSplit, OriginalTask, PermutationTask, Split, TwoRadiusBatch, stream
+from mooring.suite.two_radius.experiment import MemoryExperiment
+from mooring.suite.two_radius.metrics import losses, mean_scores
 from mooring.suite.two_radius.model import Answer, two_layers
+
+
+class LabelExperiment(Experiment):
+    """Task whose targets name labels only, solved at the accuracy ``config.stop_at``."""
+
+    select = ("label", "max")
+
+    def loss(self, net: nn.Module, batch: TwoRadiusBatch, epoch: int) -> tuple[Tensor, dict[str, float | Tensor]]:
+        loss = losses(net(batch), batch)["label_loss"]
+        return loss, {"label_loss": loss.detach()}
+
+    def should_stop(self, history: list[dict[str, float]]) -> bool:
+        return self.config.stop_at is not None and history[-1]["label"] >= self.config.stop_at
+
+
+@dataclass(frozen=True)
+class PermutationConfig(MemoryConfig):
+    """Task, backbone and memory of the permutation experiment.
+
+    Args:
+        task, validation_batches, layers, memory: as in :class:`~mooring.suite.two_radius.TwoRadiusConfig`.
+        graphs: graphs in a minibatch.
+        channels: width of every state, including slots.
+        embedding_channels: width of embeddings and addresses, which contain no label and need not shrink with the
+            memory.
+        stop_at: label accuracy at which the task counts as solved and training ends; None trains all epochs.
+    """
+
+    epochs: int = 60
+    steps_per_epoch: int = 50
+    learning_rate: float = 1e-3
+    memory_lr_scale: float = 2.0
+    task: PermutationTask = PermutationTask(24)
+    graphs: int = 32
+    validation_batches: int = 4
+    channels: int = 64
+    embedding_channels: int = 64
+    layers: int = 3
+    memory: MemoryOptions = MemoryOptions(slots=24, temperature=0.35)
+    stop_at: float | None = 0.999
+
+    at_least_one: ClassVar[tuple[str, ...]] = (
+        *("graphs", "validation_batches", "channels", "embedding_channels", "layers"),
+    )
+    above_zero: ClassVar[tuple[str, ...]] = ("stop_at",)
+
+
+PERMUTATION_FULL = PermutationConfig()
+PERMUTATION_QUICK = PERMUTATION_FULL.but(epochs=15, num_identifiers=12, slots=12)
+PERMUTATION_TINY = PERMUTATION_QUICK.but(epochs=2, steps_per_epoch=5, num_identifiers=5, graphs=7, channels=16, slots=5)
+PERMUTATION_PRESETS = {"full": PERMUTATION_FULL, "quick": PERMUTATION_QUICK, "tiny": PERMUTATION_TINY}
+
+
+@register_experiment
+class PermutationExperiment(LabelExperiment, MemoryExperiment):
+    """Permutation Two-Radius: every target names the label of the one source that shares its identifier.
+
+    Paper: ``thm:lower``, ``thm:upper``.
+    """
+
+    name = "two-radius-permutation"
+    presets = PERMUTATION_PRESETS
+    models = ("mpnn", "vn", "cross-attn")
+    config: PermutationConfig
+
+    def build(self) -> nn.Module:
+        return self.network(None, self.config.embedding_channels)
+
+    def train_batch(self, epoch: int, step: int) -> TwoRadiusBatch:
+        return self._batch("train", epoch, step)
+
+    def evaluate(self, net: nn.Module, epoch: int) -> dict[str, float]:
+        batches = (self._batch("validation", epoch, step) for step in range(self.config.validation_batches))
+        return mean_scores((net(batch), batch) for batch in batches)
+
+    def _batch(self, split: Split, epoch: int, step: int) -> TwoRadiusBatch:
+        return self.task.batch(self.config.graphs, stream(self.seed, split, epoch, step))
+
 
 GAT_HEADS = 2
 
@@ -121,12 +199,14 @@ class OriginalConfig(MemoryConfig):
     not_negative: ClassVar[tuple[str, ...]] = ("memory_blocks",)
 
 
-FULL = OriginalConfig()
+ORIGINAL_FULL = OriginalConfig()
 # 2,000 updates of 8 graphs: feasible on two cores for every n of the published table.
-SWEEP = FULL.but(epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
-QUICK = FULL.but(epochs=5, steps_per_epoch=100, slots=16)
-TINY = QUICK.but(epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5)
-PRESETS = {"full": FULL, "sweep": SWEEP, "quick": QUICK, "tiny": TINY}
+ORIGINAL_SWEEP = ORIGINAL_FULL.but(epochs=20, steps_per_epoch=100, batch_size=8, sizes=(7000, 200, 700))
+ORIGINAL_QUICK = ORIGINAL_FULL.but(epochs=5, steps_per_epoch=100, slots=16)
+ORIGINAL_TINY = ORIGINAL_QUICK.but(
+    epochs=2, steps_per_epoch=3, num_identifiers=5, sizes=(23, 7, 5), batch_size=11, channels=16, slots=5
+)
+ORIGINAL_PRESETS = {"full": ORIGINAL_FULL, "sweep": ORIGINAL_SWEEP, "quick": ORIGINAL_QUICK, "tiny": ORIGINAL_TINY}
 
 
 @register_experiment
@@ -143,7 +223,7 @@ class OriginalExperiment(LabelExperiment):
     """
 
     name = "two-radius-original"
-    presets = PRESETS
+    presets = ORIGINAL_PRESETS
     models = ("gcn", "gin", "gat", "gcn+vn-sum", "gcn+cross-attn", "gcn+anchored")
 
     config: OriginalConfig
@@ -170,7 +250,7 @@ class OriginalExperiment(LabelExperiment):
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return title and order: convolutions alone first, then those with a memory, memory by memory."""
+        """Return title and order: convolutions alone first, then memory by memory."""
         memory = zoo.entry(self.memory)
         # GCN+Anchored: all memories here cross-attend, so the title omits it.
         short = memory.label.replace(" Cross-Attn VN", "").removesuffix(" VN")
@@ -179,7 +259,6 @@ class OriginalExperiment(LabelExperiment):
 
     @cached_property
     def train_split(self) -> OriginalSplit:
-        """The training split, drawn on first use."""
         return self.task.split(self.seed, "train")
 
     def build(self) -> nn.Module:
