@@ -142,7 +142,10 @@ def linksets() -> tuple[Exhibit, ...]:
 def molecules() -> tuple[Exhibit, ...]:
     from mooring.suite.real import tables
 
-    return tables.molecules, tables.molecules_by_readout, tables.choosing, tables.molecules_curves
+    return (
+        *(tables.molecules, tables.molecules_by_readout, tables.molecules_by_routing, tables.choosing),
+        tables.molecules_curves,
+    )
 
 
 @chapter(
@@ -157,7 +160,7 @@ def molecules() -> tuple[Exhibit, ...]:
 def peptides() -> tuple[Exhibit, ...]:
     from mooring.suite.real import tables
 
-    return tables.peptides, tables.peptides_by_readout, tables.peptides_curves
+    return tables.peptides, tables.peptides_by_readout, tables.peptides_by_routing, tables.peptides_curves
 
 
 @chapter(

@@ -171,6 +171,34 @@ def _scores(task: str, over: str, about: str, records: Records, preset: str, set
     )
 
 
+def _by_routing(task: str, records: Records, preset: str) -> Body | None:
+    """Return one row per set and memory that was trained self-addressed, beside the same memory routed by content."""
+    runs = records.runs(task, preset)
+    free = {
+        (item.dataset, item.group.model): item
+        for item in choose([run for run in runs if not self_addressed(run)])
+        if not item.group.variant
+    }
+    pairs = [
+        (free[item.dataset, item.group.model], item)
+        for item in choose([run for run in runs if self_addressed(run)])
+        if (item.dataset, item.group.model) in free
+    ]
+    columns, rows = fill(
+        pairs,
+        (Column("Set", left=True), lambda pair: f"{pair[0].dataset}, {pair[0].shown.name}"),
+        (Column("Memory", left=True), lambda pair: pair[1].group.title),
+        (Column("Test", group="by content"), lambda pair: pair[0].cell),
+        (Column("Test", group="by own state"), lambda pair: pair[1].cell),
+        (Column("Gain"), lambda pair: pair[1].gain(pair[0])),
+        (Column("Parameters, k"), lambda pair: f"{thousands(pair[0].group)}, {thousands(pair[1].group)}"),
+        (Column("Settings"), lambda pair: f"{pair[0].searched}, {pair[1].searched}"),
+        (Column("Seeds"), lambda pair: f"{seeds(pair[0].group)}, {seeds(pair[1].group)}"),
+    )
+    groups = [item.group for pair in pairs for item in pair]
+    return Body(columns, rows, groups=groups, interval=interval(groups), listed=listed(groups)) if rows else None
+
+
 def _by_readout(task: str, records: Records, preset: str, sets: str = "all") -> Body | None:
     """Return one row per set and model, one column per readout: what a memory adds where the readout counts already."""
     by_readout: dict[str, list[Record]] = {}
@@ -200,7 +228,7 @@ def _by_readout(task: str, records: Records, preset: str, sets: str = "all") -> 
 
 def _curves(task: str, records: Records, preset: str) -> list[Figure]:
     """Draw the validation score over epochs, one panel per set; a variant of a memory is dashed."""
-    chosen = choose(records.runs(task, preset))
+    chosen = choose(_runs(records, task, preset, "all"))
     inks = colours(item.group.model for item in chosen)
     # Dotted lines repeat a colour.
     again = list(inks)[len(PALETTE) :]
@@ -249,6 +277,16 @@ def _readout_table(task: str, title: str) -> Exhibit:
     return table(f"{task}-readouts", task=task, title=heading, notes=notes)(partial(_by_readout, task))
 
 
+def _routing_table(task: str, title: str) -> Exhibit:
+    notes = """
+    Test score at the epoch with the best validation score{interval}{listed}. By content: slots are found by content; by
+    own state: each node's own state is its address, as named in the row. Gain: how much better, paired over seeds.
+    Parameters, settings tried and seeds of both. Without keys for the reads the second has fewer parameters.
+    """
+    heading = f"{title}: self-addressed memories, preset {{preset}}"
+    return table(f"{task}-routing", task=task, title=heading, notes=notes)(partial(_by_routing, task))
+
+
 def _curve_figure(task: str, title: str) -> Exhibit:
     caption = """
     Validation score after each epoch, mean over seeds, of the configuration that the table shows. A line that still
@@ -266,6 +304,8 @@ peptides = _score_table("peptides", "Peptides")
 nodes = _score_table("nodes", "Large graphs", over="splits", about=ONE_GRAPH)
 molecules_by_readout = _readout_table("molecules", "Molecules")
 peptides_by_readout = _readout_table("peptides", "Peptides")
+molecules_by_routing = _routing_table("molecules", "Molecules")
+peptides_by_routing = _routing_table("peptides", "Peptides")
 molecules_curves = _curve_figure("molecules", "Molecules")
 peptides_curves = _curve_figure("peptides", "Peptides")
 nodes_curves = _curve_figure("nodes", "Large graphs")
@@ -324,8 +364,13 @@ def _times(records: Records) -> dict[tuple[str, str], str]:
     }
 
 
+def self_addressed(run: Record) -> bool:
+    """Return whether each node's own state is its address: such memories have fewer parameters and another table."""
+    return run.mapping("config").get("routing") == "self"
+
+
 def _runs(records: Records, task: str, preset: str, sets: str) -> list[Record]:
-    """Return the runs on all sets, or on those named."""
-    runs = records.runs(task, preset)
+    """Return the runs on all sets, or on those named, without self-addressed memories."""
+    runs = [run for run in records.runs(task, preset) if not self_addressed(run)]
     wanted = named(sets, map(dataset_of, runs), f"table '{task}': no run on {{!r}}")
     return [run for run in runs if dataset_of(run) in wanted]

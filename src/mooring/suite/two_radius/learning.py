@@ -18,7 +18,7 @@ BOTH = ("metrics", "best", "both")
 # What is changed, one at a time; identifiers together with the slots.
 SIZES = {"num_identifiers": "Identifiers", "slots": "Slots", "channels": "Width", "temperature": "Temperature"}
 # The ways to slots: given addresses, each node's own state as its address, and content.
-ROUTED_BY = ("address", "own state", "content")
+ROUTED_BY = ("address", "own state", "own state, batch norm", "content")
 # A share of right answers that counts as learned.
 ENOUGH = 0.99
 
