@@ -12,12 +12,12 @@ MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
 
 @pytest.fixture
 def without_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "native_code", lambda: None)
+    monkeypatch.setattr(backend, "load_native", lambda: None)
 
 
 def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
     x = torch.randn(num_nodes, 1, 8)
-    return backend.of(ops.plan(batch, num_nodes=num_nodes), x).__name__.rpartition(".")[2]
+    return backend.select(ops.plan(batch, num_nodes=num_nodes), x).__name__.rpartition(".")[2]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
 def test_small_even_batches_are_computed_plainly(sizes: list[int], name: str) -> None:
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     plan = ops.plan(batch, num_graphs=len(sizes))
-    assert backend.of(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
+    assert backend.select(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
 
 
 @pytest.mark.usefixtures("without_native")
@@ -51,10 +51,10 @@ def test_no_products_of_half_precision_in_a_backward_under_autocast() -> None:
 
 
 def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "native_code", lambda: native)
+    monkeypatch.setattr(backend, "load_native", lambda: native)
     assert chosen(None, 20) == "native"
     assert chosen(MOLECULES, len(MOLECULES)) == "native"
-    assert backend.of(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
+    assert backend.select(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
     with torch.autocast("cpu"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
     with FlopCounterMode(display=False):
