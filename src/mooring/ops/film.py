@@ -1,4 +1,4 @@
-"""Slot-FiLM in tiles: no intermediate tensor grows with the number of nodes."""
+"""Slot-FiLM in tiles, with intermediate tensors of bounded size."""
 
 from __future__ import annotations
 

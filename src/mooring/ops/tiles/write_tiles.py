@@ -110,7 +110,7 @@ def forward(
     content = key.new_empty(num_graphs, rows, parts, width, dtype=dtype)
     log_mass = key.new_empty(num_graphs, rows, parts, dtype=dtype)
     tops, rests = torch.empty_like(log_mass), torch.empty_like(log_mass)
-    if len(layout.ids) < num_graphs:  # rows of graphs without active nodes
+    if len(layout.ids) != num_graphs:  # rows of graphs without active nodes
         content.zero_()
         tops.zero_()
         rests.fill_(float("-inf"))

@@ -113,6 +113,6 @@ def _message(device: torch.device, dtype: torch.dtype, fault: str) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreter"
     return (
         f"mooring: the Triton kernels are not used on {device} ({name}, {dtype}, torch {torch.__version__}, Triton "
-        f"{language.triton.__version__}): {fault}. The plain back end is used from now on. `mooring doctor --device "
-        f"{device.type}` says more; mooring.ops.use_backend('triton') uses the kernels all the same, without a check."
+        f"{language.triton.__version__}): {fault}. The plain back end is used from now on. For details run `mooring "
+        f"doctor --device {device.type}`; mooring.ops.use_backend('triton') uses the kernels without a check."
     )
