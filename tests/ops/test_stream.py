@@ -81,7 +81,7 @@ def test_chunks_with_graph_ids_need_their_number() -> None:
         write_stream(query, [(*nodes, batch.index())])
     assert str(caught.value) == (
         "write_stream: chunks have an index but num_graphs is missing. "
-        "Pass num_graphs: a chunk need not see the last graph."
+        "Pass num_graphs: a chunk need not contain the last graph."
     )
 
 

@@ -286,7 +286,7 @@ def num_graphs_of(
         return 1
     check_ids(who, name, index, num_nodes)
     if num_graphs is None and type(index) is Tensor and index.is_meta:
-        raise ValueError(f"{who}: {name} is on meta, so graphs cannot be counted from its ids. Pass {count_name}.")
+        raise ValueError(f"{who}: {name} is on meta, where ids have no values to count graphs by. Pass {count_name}.")
     if not readable(index):
         return _count(index) if num_graphs is None else num_graphs
     if not index.numel():
