@@ -1,6 +1,6 @@
 """Build of the C++ operators; pyproject.toml has the rest.
 
-With MOORING_NATIVE_SANITIZE=1 every access to memory and every undefined operation is checked, for `make soak`.
+MOORING_NATIVE_SANITIZE=1 builds with the address and undefined-behaviour sanitizers, for `make soak`.
 """
 
 import os

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mooring.ops import plain, use_backend
-from mooring.ops.backend import Backend, native_code
+from mooring.ops.backend import Backend, load_native
 from mooring.ops.tiles import layout
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -34,7 +34,7 @@ TILE_SIZES = [(2, 3, 0), (11, 7, 0), (8192, 1024, 0), (7, 2, 1_000), (8192, 1, 0
 # No tiles: the plain back end, with sums over graphs scattered, and with all graphs padded to the largest.
 PLAIN = [(0, 0, 0), (0, 10**6, 0)]
 # No tiles either: the native back end, if it is installed.
-NATIVE = [(-1, 0, 0)] if native_code() is not None else []
+NATIVE = [(-1, 0, 0)] if load_native() is not None else []
 WAYS = [*TILE_SIZES, *PLAIN, *NATIVE]
 
 

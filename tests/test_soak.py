@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mooring import ops
 from mooring.ops import Plan, SlotState, plain
-from mooring.ops.state import anchored, merge, weightless
+from mooring.ops.state import all_neginf, anchored, merge
 from mooring.ops.tiles import layout
 from support import run_script
 
@@ -180,7 +180,7 @@ def without_weight(
 ) -> tuple[Tensor, Tensor]:
     """The plain write that leaves out the nodes of weight zero and takes all others for one."""
     if log_weight is not None:
-        where = ~weightless(log_weight) & (True if where is None else where)
+        where = ~all_neginf(log_weight) & (True if where is None else where)
     return plain_write(query, key, value, None, where, plan)
 
 

@@ -1,4 +1,4 @@
-// Work on one segment of a batch: consecutive whole graphs, or a part of one graph, of at most a few hundred nodes.
+// Kernels for one segment of a batch: consecutive whole graphs, or a part of one graph, of at most a few hundred nodes.
 //
 // kernels.inl implements these functions once; every kernels_*.cpp compiles it for one instruction set. Matrices are
 // row-major float32. A row of the scores holds slot * heads + head.
@@ -33,7 +33,7 @@ struct WriteGrad {
   float *grad_scores, *grad_values;    // either may be null
 };
 
-// An affine map and a gelu of the nodes and their contexts, then a bounded modulation.
+// Slot-FiLM: an affine map of the nodes plus their contexts, a gelu, then a bounded modulation.
 struct Film {
   int64_t channels;
   const float *x, *node_weight, *node_bias, *film_weight, *film_bias;  // weights transposed: [in, out]
@@ -43,10 +43,10 @@ struct Film {
 struct FilmGrad {
   int64_t channels;
   const float *x, *node_weight, *film_weight;            // weights as stored: [out, in]
-  const float *film_weight_transposed, *film_bias;       // for bounds that were not kept
+  const float *film_weight_transposed, *film_bias;       // for bounds that were not saved
   const float *before, *bounds, *grad_out;
   float *grad_x;
-  float *grad_node_weight, *grad_node_bias, *grad_film_weight, *grad_film_bias;  // of one task, added to
+  float *grad_node_weight, *grad_node_bias, *grad_film_weight, *grad_film_bias;  // sums of one task, accumulated
 };
 
 struct Read {
@@ -83,7 +83,7 @@ struct Kernels {
   void (*product_grad)(const Product&, const Segment&, float* scratch);
 };
 
-// Floats of scratch that any of the functions needs for a segment.
+// Number of floats of scratch that any of the functions needs for a segment.
 inline int64_t scratch_size(int64_t nodes, int64_t rows, int64_t width, int64_t channels) {
   return 2 * nodes * rows + rows * width + nodes * (2 * width + 4 * channels) + 256;
 }

@@ -1,7 +1,7 @@
 // The kernels, for vectors of LANES floats; MOORING_ISA names the instance. Included by kernels_*.cpp only.
 //
-// A tile of a product has as many rows as keep the arithmetic units busy and the sums in registers: WIDE_ROWS rows of
-// WIDE_VECS vectors, PAIR_ROWS of two, ONE_ROWS of one.
+// Tiles of a product keep the arithmetic units busy and their sums in registers: WIDE_ROWS rows of WIDE_VECS vectors,
+// PAIR_ROWS rows of two vectors, ONE_ROWS rows of one.
 namespace mooring {
 namespace MOORING_ISA {
 
@@ -21,7 +21,7 @@ INLINE void store(float* p, vec v, int64_t count) { std::memcpy(p, &v, count * s
 INLINE vec fill(float f) { return vec{} + f; }
 INLINE vec larger(vec a, vec b) { return a > b ? a : b; }
 
-// Calls body(offset, load, store) on runs of LANES numbers, and once on what is left.
+// Calls body(offset, load, store) for each full vector of LANES numbers, and once for the remainder.
 template <class Body>
 INLINE void each(int64_t count, Body body) {
   int64_t i = 0;
@@ -34,7 +34,7 @@ INLINE void put(float* p, vec v, int64_t count) {
   else store(p, v, count);
 }
 
-// Within 2e-7 of the exponential, relatively; zero below the normal range, and NaN of NaN.
+// The exponential with relative error below 2e-7; zero below the normal range, NaN for NaN.
 INLINE vec exponential(vec x) {
   const vec lowest = fill(-87.3f), highest = fill(88.7f);
   vec y = x < lowest ? lowest : x;
@@ -58,10 +58,10 @@ INLINE vec exponential(vec x) {
   return x == x ? p : x;
 }
 
-// Within 2e-7, absolutely: what is added to a feature of about one.
+// Absolute error below 2e-7: the result is added to features of magnitude one.
 INLINE vec hyperbolic_tangent(vec x) { return 1.f - 2.f / (exponential(2.f * x) + 1.f); }
 
-// The distribution function of the normal distribution, and its density (Abramowitz and Stegun 7.1.26).
+// Distribution function and density of the normal distribution (Abramowitz and Stegun 7.1.26).
 INLINE vec normal(vec x, vec& density) {
   vec z = (x < 0.f ? -x : x) * 0.70710678118654752f;
   vec e = exponential(-z * z), t = 1.f / (1.f + 0.3275911f * z);
@@ -151,7 +151,7 @@ static void add_columns(int64_t m, int64_t n, const float* a, float* sums) {
   });
 }
 
-// exp(scores) over the largest of each column; the largest, and the sums.
+// exp(scores - top) with the maximum top of each column; returns the maxima and the sums.
 static void exponentials(int64_t nodes, int64_t rows, const float* scores, float* out, float* top, float* mass) {
   each(rows, [&](int64_t j, int64_t count) {
     vec most = fill(-__builtin_inff()), sum = fill(0.f);
@@ -236,7 +236,7 @@ INLINE vec rotate(vec v, int by) {
   return __builtin_shuffle(v, places);
 }
 
-// Of the scores of one node: softmax over slots, separately for each head.
+// Softmax of the scores of one node over slots, per head.
 INLINE void softmax(int64_t rows, int64_t heads, const float* scores, float* out) {
   if (rows % LANES == 0 && LANES % heads == 0) {
     vec most = load(scores);
@@ -266,7 +266,7 @@ INLINE void softmax(int64_t rows, int64_t heads, const float* scores, float* out
   }
 }
 
-// Gradients of the weights of one node -> of its scores, in place.
+// Replaces the gradients of the weights of one node by those of its scores.
 INLINE void softmax_grad(int64_t rows, int64_t heads, const float* weights, float* grad) {
   if (rows % LANES == 0 && LANES % heads == 0) {
     vec sum = fill(0.f);
@@ -282,7 +282,7 @@ INLINE void softmax_grad(int64_t rows, int64_t heads, const float* weights, floa
   }
 }
 
-// The rows of the segment's graph, or of each of its graphs in turn: body(graph, first node, nodes).
+// Calls body(graph, first node, nodes) for each graph of the segment.
 template <class Body>
 INLINE void each_graph(const int64_t* ptr, const Segment& s, Body body) {
   if (s.part >= 0) return body(s.first_graph, s.first_node, s.nodes());
@@ -326,7 +326,7 @@ static void read(const Read& r, const Segment& s, float* scratch) {
   }
 }
 
-// The gradients of Slot-FiLM for a segment; returns that of the context, [nodes, width].
+// Computes the gradients of Slot-FiLM for a segment; returns the gradient of the context, [nodes, width].
 static float* film_grad(const FilmGrad& f, const Segment& s, int64_t width, float* scratch) {
   const int64_t channels = f.channels, films = 2 * channels, nodes = s.nodes(), first = s.first_node;
   float *context = scratch, *hidden = context + nodes * width, *slopes = hidden + nodes * width;

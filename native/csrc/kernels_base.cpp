@@ -1,4 +1,4 @@
-// For any processor: vectors of four floats, as SSE2 and NEON have them.
+// For any processor: vectors of four floats, as in SSE2 and NEON.
 #include "kernels.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The registered operators: shapes, segments, threads and sums over parts. The arithmetic is in kernels.inl.
 //
-// Results do not depend on the number of threads: work is cut by the batch alone, and parts are added in their order.
+// Results do not depend on the number of threads: the partition depends on the batch only, and parts are summed in order.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/library.h>
@@ -20,20 +20,20 @@ namespace {
 
 using at::Tensor;
 
-// Nodes of a segment: with 128 channels its features and scores fit the second-level cache.
+// Nodes per segment: with 128 channels the features and scores of a segment fit into the L2 cache.
 constexpr int64_t NODES = 256;
-// Sums over all nodes are formed in at most this many parts.
+// Largest number of partial sums of a sum over all nodes.
 constexpr int64_t TASKS = 16;
 
 const Kernels& kernels() {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
   static const Kernels& chosen = [] () -> const Kernels& {
-    const char* wish = std::getenv("MOORING_NATIVE_ISA");
+    const char* isa = std::getenv("MOORING_NATIVE_ISA");
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-    if (wish && !std::strcmp(wish, "base")) return base_kernels;
-    if (avx2 && wish && !std::strcmp(wish, "avx2")) return avx2_kernels;
+    if (isa && !std::strcmp(isa, "base")) return base_kernels;
+    if (avx2 && isa && !std::strcmp(isa, "avx2")) return avx2_kernels;
     return avx512 ? avx512_kernels : avx2 ? avx2_kernels : base_kernels;
   }();
   return chosen;
@@ -69,15 +69,15 @@ struct Segments {
   void each(int64_t tasks, int64_t scratch, Body body) const {
     const int64_t count = all.size();
     at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
-      std::unique_ptr<float[]> room(new float[scratch]);
+      std::unique_ptr<float[]> buffer(new float[scratch]);
       for (int64_t task = begin; task < end; task++)
-        for (int64_t i = count * task / tasks; i < count * (task + 1) / tasks; i++) body(task, all[i], room.get());
+        for (int64_t i = count * task / tasks; i < count * (task + 1) / tasks; i++) body(task, all[i], buffer.get());
     });
   }
 
-  // Calls body(graph, first part, last part) for every graph that is spread over parts.
+  // Calls body(graph, first part, last part) for every graph that is split into parts.
   template <class Body>
-  void each_spread(Body body) const {
+  void each_split(Body body) const {
     for (size_t i = 0; i < all.size();) {
       size_t last = i + 1;
       if (all[i].part >= 0) {
@@ -90,7 +90,7 @@ struct Segments {
 };
 
 float* data(const Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
-const float* look(const Tensor& tensor) { return tensor.const_data_ptr<float>(); }
+const float* cdata(const Tensor& tensor) { return tensor.const_data_ptr<float>(); }
 
 void expect(const char* who, const Tensor& tensor, at::IntArrayRef shape, const char* name) {
   TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.sizes() == shape, who, ": ", name,
@@ -123,11 +123,11 @@ std::tuple<Tensor, Tensor, Tensor> write(const Tensor& scores, const Tensor& val
   Tensor top = at::empty({graphs, rows}, scores.options()), rest = at::empty_like(top);
   Tensor part_content = at::empty({segments.parts, rows, width}, scores.options());
   Tensor part_top = at::empty({segments.parts, rows}, scores.options()), part_mass = at::empty_like(part_top);
-  const Write args{{ptr.const_data_ptr<int64_t>(), rows, width}, look(scores), look(values), data(content), data(top),
+  const Write args{{ptr.const_data_ptr<int64_t>(), rows, width}, cdata(scores), cdata(values), data(content), data(top),
                    data(rest), data(part_content), data(part_top), data(part_mass)};
   segments.each(segments.tasks(), scratch_size(NODES, rows, width, 0),
                 [&](int64_t, const Segment& s, float* scratch) { kernels().write(args, s, scratch); });
-  segments.each_spread([&](int64_t graph, int64_t first, int64_t last) {
+  segments.each_split([&](int64_t graph, int64_t first, int64_t last) {
     for (int64_t row = 0; row < rows; row++) {
       float most = -INFINITY, mass = 0.f;
       for (int64_t part = first; part < last; part++) most = std::max(most, args.part_top[part * rows + row]);
@@ -137,8 +137,8 @@ std::tuple<Tensor, Tensor, Tensor> write(const Tensor& scores, const Tensor& val
       for (int64_t part = first; part < last; part++) {
         const float shrink = std::exp(args.part_top[part * rows + row] - origin);
         mass += shrink * args.part_mass[part * rows + row];
-        const float* own = args.part_content + (part * rows + row) * width;
-        for (int64_t j = 0; j < width; j++) sum[j] += shrink * own[j];
+        const float* partial = args.part_content + (part * rows + row) * width;
+        for (int64_t j = 0; j < width; j++) sum[j] += shrink * partial[j];
       }
       const float share = mass == 0.f ? 1.f : 1.f / mass;
       for (int64_t j = 0; j < width; j++) sum[j] *= share;
@@ -161,8 +161,8 @@ std::tuple<Tensor, Tensor> write_grad(const Tensor& grad_content, const Tensor& 
   const Segments segments(ptr);
   Tensor grad_scores = at::empty({need_scores ? nodes : 0, rows}, scores.options());
   Tensor grad_values = at::empty({need_values ? nodes : 0, width}, scores.options());
-  const WriteGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, look(scores), look(values), look(top), look(rest),
-                       look(grad_content), look(offset), need_scores ? data(grad_scores) : nullptr,
+  const WriteGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, cdata(scores), cdata(values), cdata(top), cdata(rest),
+                       cdata(grad_content), cdata(offset), need_scores ? data(grad_scores) : nullptr,
                        need_values ? data(grad_values) : nullptr};
   segments.each(segments.tasks(), scratch_size(NODES, rows, width, 0),
                 [&](int64_t, const Segment& s, float* scratch) { kernels().write_grad(args, s, scratch); });
@@ -176,7 +176,7 @@ Tensor read(const Tensor& scores, const Tensor& values, int64_t heads, const Ten
   expect_ptr("read", ptr, nodes);
   const Segments segments(ptr);
   Tensor context = at::empty({nodes, width}, scores.options());
-  const Read args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, look(scores), look(values), data(context), nullptr};
+  const Read args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, cdata(scores), cdata(values), data(context), nullptr};
   segments.each(segments.tasks(), scratch_size(NODES, rows, width, 0),
                 [&](int64_t, const Segment& s, float* scratch) { kernels().read(args, s, scratch); });
   return context;
@@ -185,8 +185,8 @@ Tensor read(const Tensor& scores, const Tensor& values, int64_t heads, const Ten
 void sum_values(const Segments& segments, const Tensor& parts, const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t size = out.size(1) * out.size(2);
-  segments.each_spread([&](int64_t graph, int64_t first, int64_t last) {
-    add_parts(look(parts), first, last, size, data(out) + graph * size);
+  segments.each_split([&](int64_t graph, int64_t first, int64_t last) {
+    add_parts(cdata(parts), first, last, size, data(out) + graph * size);
   });
 }
 
@@ -201,7 +201,7 @@ std::tuple<Tensor, Tensor> read_grad(const Tensor& grad_context, const Tensor& s
   Tensor grad_scores = at::empty({need_scores ? nodes : 0, rows}, scores.options());
   Tensor grad_values = at::empty({need_values ? graphs : 0, rows, width}, scores.options());
   Tensor parts = at::empty({need_values ? segments.parts : 0, rows, width}, scores.options());
-  const ReadGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, look(scores), look(values), look(grad_context),
+  const ReadGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, cdata(scores), cdata(values), cdata(grad_context),
                       need_scores ? data(grad_scores) : nullptr, need_values ? data(grad_values) : nullptr, data(parts),
                       nullptr};
   segments.each(segments.tasks(), scratch_size(NODES, rows, width, 0),
@@ -227,9 +227,9 @@ std::tuple<Tensor, Tensor, Tensor> read_film(const Tensor& scores, const Tensor&
   const Tensor node = node_weight.t().contiguous(), film = film_weight.t().contiguous();
   Tensor out = at::empty_like(x), before = at::empty({nodes, width}, x.options());
   Tensor bounds = at::empty({keep_bounds ? nodes : 0, 2 * channels}, x.options());
-  const Film modulation{channels, look(x), look(node), look(node_bias), look(film), look(film_bias), data(before),
+  const Film modulation{channels, cdata(x), cdata(node), cdata(node_bias), cdata(film), cdata(film_bias), data(before),
                         keep_bounds ? data(bounds) : nullptr, data(out)};
-  const Read args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, look(scores), look(values), nullptr, &modulation};
+  const Read args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, cdata(scores), cdata(values), nullptr, &modulation};
   segments.each(segments.tasks(), scratch_size(NODES, rows, width, channels),
                 [&](int64_t, const Segment& s, float* scratch) { kernels().read(args, s, scratch); });
   return {out, before, bounds};
@@ -260,11 +260,11 @@ std::vector<Tensor> read_film_grad(const Tensor& grad_out, const Tensor& before,
   Tensor parts = at::empty({need_values ? segments.parts : 0, rows, width}, x.options());
   segments.each(tasks, scratch_size(NODES, rows, width, channels), [&](int64_t task, const Segment& s, float* scratch) {
     float* sum = data(sums) + task * size;
-    const FilmGrad modulation{channels, look(x), look(node_weight), look(film_weight), look(film), look(film_bias),
-                              look(before), bounds.numel() ? look(bounds) : nullptr, look(grad_out),
+    const FilmGrad modulation{channels, cdata(x), cdata(node_weight), cdata(film_weight), cdata(film), cdata(film_bias),
+                              cdata(before), bounds.numel() ? cdata(bounds) : nullptr, cdata(grad_out),
                               need_x ? data(grad_x) : nullptr, sum, sum + sizes[0], sum + sizes[0] + sizes[1] + sizes[3],
                               sum + sizes[0] + sizes[1]};
-    const ReadGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, look(scores), look(values), nullptr,
+    const ReadGrad args{{ptr.const_data_ptr<int64_t>(), rows, width}, heads, cdata(scores), cdata(values), nullptr,
                         need_scores ? data(grad_scores) : nullptr, need_values ? data(grad_values) : nullptr, data(parts),
                         &modulation};
     kernels().read_grad(args, s, scratch);
@@ -286,7 +286,7 @@ Tensor product(const Tensor& a, const Tensor& table, const Tensor& ptr) {
   expect_ptr("product", ptr, nodes);
   Tensor out = at::empty({nodes, outer}, a.options());
   const Segments segments(ptr);
-  const Product args{ptr.const_data_ptr<int64_t>(), inner, outer, look(a), look(table), data(out), nullptr, nullptr,
+  const Product args{ptr.const_data_ptr<int64_t>(), inner, outer, cdata(a), cdata(table), data(out), nullptr, nullptr,
                      nullptr, nullptr};
   segments.each(segments.tasks(), scratch_size(NODES, outer, inner, 0),
                 [&](int64_t, const Segment& s, float* scratch) { kernels().product(args, s, scratch); });
@@ -304,7 +304,7 @@ std::tuple<Tensor, Tensor> product_grad(const Tensor& grad_out, const Tensor& a,
   Tensor grad_a = at::empty({need_a ? nodes : 0, inner}, a.options());
   Tensor grad_table = at::empty({need_table ? graphs : 0, outer, inner}, a.options());
   Tensor parts = at::empty({need_table ? segments.parts : 0, outer, inner}, a.options());
-  const Product args{ptr.const_data_ptr<int64_t>(), inner, outer, look(a), look(table), nullptr, look(grad_out),
+  const Product args{ptr.const_data_ptr<int64_t>(), inner, outer, cdata(a), cdata(table), nullptr, cdata(grad_out),
                      need_a ? data(grad_a) : nullptr, need_table ? data(grad_table) : nullptr, data(parts)};
   segments.each(segments.tasks(), 1,
                 [&](int64_t, const Segment& s, float* scratch) { kernels().product_grad(args, s, scratch); });

@@ -1,4 +1,4 @@
-"""Inputs of the write and the read, in every form that has a path of its own."""
+"""Inputs of the write and the read, in every form with a separate code path."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from support import Ragged
 
 SLOTS, HEADS, DIM, VDIM = 3, 2, 5, 7
 
-# name -> heads of the keys and heads of the values; None where one tensor is both.
+# name -> heads of the keys and heads of the values; None if the key is the value.
 WRITE_FORMS: dict[str, tuple[int, int | None]] = {
     "shared": (1, 1),
     "shared, key is value": (1, None),
-    "own heads": (HEADS, HEADS),
-    "own heads, key is value": (HEADS, None),
+    "separate heads": (HEADS, HEADS),
+    "separate heads, key is value": (HEADS, None),
     "shared keys only": (1, HEADS),
     "shared values only": (HEADS, 1),
 }
 # name -> heads of the query, whether graphs share the keys, whether heads are summed.
 READ_FORMS: dict[str, tuple[int, bool, bool]] = {
-    "own heads": (HEADS, False, False),
-    "own heads, shared keys": (HEADS, True, False),
+    "separate heads": (HEADS, False, False),
+    "separate heads, shared keys": (HEADS, True, False),
     "shared query": (1, False, False),
     "folded": (1, False, True),
     "folded, shared keys": (1, True, True),
-    "own heads, summed": (HEADS, False, True),
+    "separate heads, summed": (HEADS, False, True),
 }
 WEIGHTS = ("none", "finite", "some -inf", "all -inf")
 
@@ -48,7 +48,7 @@ def log_weight(batch: Ragged, kind: str, dtype: torch.dtype = torch.float64) -> 
 
 
 def write_inputs(batch: Ragged, form: str, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    """Query, key and (unless the key is the value) value."""
+    """Return query, key and, unless the key is the value, value."""
     key_heads, value_heads = WRITE_FORMS[form]
     inputs = [
         batch.randn(SLOTS, HEADS, DIM, dtype=dtype, salt=1),
@@ -60,7 +60,7 @@ def write_inputs(batch: Ragged, form: str, dtype: torch.dtype = torch.float64) -
 
 
 def read_inputs(batch: Ragged, form: str, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    """Query, key, value."""
+    """Return query, key, value."""
     query_heads, shared, _ = READ_FORMS[form]
     graphs = () if shared else (batch.num_graphs,)
     return [
@@ -79,14 +79,14 @@ def written_out(
     num_graphs: int,
     log_weight: Tensor | None = None,
 ) -> SlotState:
-    """The write of each graph as a softmax and a product, in the dtype of its inputs."""
+    """Compute the write of each graph by a softmax and a product, in the dtype of its inputs."""
     scores = torch.einsum("mhd,nhd->nmh", query, key.expand(-1, HEADS, -1))
     if log_weight is not None:
         scores = scores + log_weight[:, None, None]
     states = []
     for graph in range(num_graphs):
         logits, values = scores[index == graph], value[index == graph].expand(-1, HEADS, -1)
-        # A sum of nothing is NaN.
+        # The softmax of an empty set is NaN.
         present = logits.isfinite().any(dim=0)
         mean = torch.einsum("nmh,nhd->mhd", logits.where(present, 0.0).softmax(dim=0), values)
         log_mass = logits.where(present, 0.0).logsumexp(dim=0)
@@ -95,16 +95,16 @@ def written_out(
 
 
 def read_out(query: Tensor, key: Tensor, value: Tensor, index: Tensor) -> Tensor:
-    """The read of each node as a softmax and a product, in the dtype of its inputs."""
+    """Compute the read of each node by a softmax and a product, in the dtype of its inputs."""
     key, query = key.expand(value.size(0), -1, -1, -1)[index], query.expand(-1, HEADS, -1)
     weights = torch.einsum("nhd,nmhd->nmh", query, key).softmax(dim=1)
     return torch.einsum("nmh,nmhd->nhd", weights, value[index])
 
 
 def writer(op: Writer, form: str, batch: Ragged, weights: str = "none", where: Tensor | None = None) -> Writer:
-    """``op`` as a function of query, key, value (and of finite weights), for comparing with the oracle.
+    """Return ``op`` as a function of query, key, value (and of finite weights), to compare it with the oracle.
 
-    Others have no ``where``: a node left out is one of weight zero.
+    Implementations other than ``ops.write`` have no ``where``; excluded nodes get weight zero.
     """
 
     def run(query: Tensor, key: Tensor, *rest: Tensor) -> SlotState:
@@ -121,7 +121,7 @@ def writer(op: Writer, form: str, batch: Ragged, weights: str = "none", where: T
 
 
 def reader(op: Reader, form: str, batch: Ragged, where: Tensor | None = None) -> Reader:
-    """``op`` as a function of query, key, value. The oracle neither masks nor sums, so that is done behind it."""
+    """Return ``op`` as a function of query, key, value; masking and summing are added to the oracle."""
     summed = READ_FORMS[form][2]
 
     def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

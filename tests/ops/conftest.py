@@ -1,4 +1,4 @@
-"""Makes ``cases`` importable beside the tests that share it, and puts tensors where ``--device`` says."""
+"""Fixtures of the ops tests: makes ``cases`` importable and creates tensors on ``--device``."""
 
 from __future__ import annotations
 

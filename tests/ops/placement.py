@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _DrawnOnCPU(TorchFunctionMode):
-    """A generator of the CPU draws there, so that every device gets the same numbers."""
+    """A mode that draws random numbers on the CPU, so that they are the same on every device."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -26,6 +26,6 @@ class _DrawnOnCPU(TorchFunctionMode):
 
 @contextmanager
 def placed(device: str) -> Iterator[None]:
-    """Inside the block new tensors are made on the device."""
+    """Create new tensors on the device inside the block."""
     with torch.device(device), _DrawnOnCPU(device):
         yield

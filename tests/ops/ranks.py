@@ -1,4 +1,4 @@
-"""One memory over several processes: the cases, and what each process does with its part of one.
+"""Cases of a memory distributed over several processes, and the work of each process.
 
 Imported by the processes themselves, which know nothing of pytest.
 """
@@ -32,8 +32,8 @@ class Case:
 
     Args:
         shares: nodes of each rank.
-        num_graphs: every node is given to one of them at random, so that graphs lie across ranks; the last is empty
-            where there are several.
+        num_graphs: nodes are assigned to graphs at random, so that graphs span ranks; the last of several graphs is
+            empty.
         silent: a rank whose nodes read but do not write.
         weighted: nodes have multiplicities.
         module: arguments of the memory.
@@ -50,7 +50,7 @@ class Case:
         return sum(self.shares)
 
     def owner(self) -> Tensor:
-        """The rank of each node, in no order."""
+        """Return the rank of each node, in random order."""
         ranks = torch.repeat_interleave(torch.arange(len(self.shares)), torch.tensor(self.shares))
         return ranks[torch.randperm(self.num_nodes, generator=torch.Generator().manual_seed(3))]
 
@@ -61,7 +61,7 @@ class Case:
         return SlotVirtualNode(CHANNELS, merge=merge, init_std=0.7, **sizes).to(dtype)
 
     def inputs(self, dtype: torch.dtype) -> dict[str, Tensor]:
-        """What the nodes hold; ``slope`` is the gradient given to each node's output."""
+        """Return the inputs of the nodes; ``slope`` is the gradient of each node's output."""
         generator = torch.Generator().manual_seed(7)
         nodes = self.num_nodes
         x, slope = torch.randn(2, nodes, CHANNELS, generator=generator, dtype=torch.float64).to(dtype)
@@ -92,14 +92,14 @@ CASES = {
 
 
 def average_contents(state: SlotState) -> SlotState:
-    """Wrong: the right mass, but every rank's content counts the same, whatever its mass."""
+    """Merge wrongly: the mass is right, but contents are averaged without their masses."""
     content = state.content.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(content)
     return SlotState(content / dist.get_world_size(), all_merge(state).log_mass)
 
 
 class KeepsGradient(distributed._SumOverRanks):
-    """Wrong: the right sum, but what the other ranks' losses send back is lost."""
+    """A broken all-reduce: the sum is right, but gradients from the losses of other ranks are lost."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -109,10 +109,10 @@ class KeepsGradient(distributed._SumOverRanks):
 def step(
     case: Case, dtype: torch.dtype, how: str = "alone", rank: int | None = None, order: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Forward and backward of one process's part (of everything, without a rank): output, state and all gradients.
+    """Run forward and backward on the nodes of a rank (of all ranks if None); return output, state and gradients.
 
-    ``how`` is alone, merged, ddp, or one of the wrong ways: averaged, one-sided. With an ``order`` the nodes of one
-    process are laid out so; what it returns of nodes is in that order too.
+    ``how`` is alone, merged, ddp, or one of the broken ways: averaged, one-sided. ``order`` permutes the nodes of a
+    single process; rows of nodes are returned in that order.
     """
     merges: dict[str, Merge | None] = {"alone": None, "averaged": average_contents}
     module: nn.Module = case.build(dtype, merges.get(how, all_merge))
@@ -122,25 +122,25 @@ def step(
     inputs = {name: tensor[mine] for name, tensor in case.inputs(dtype).items()}
     x, slope = inputs.pop("x").requires_grad_(), inputs.pop("slope")
     if how == "ddp":
-        # It averages gradients over ranks; all_merge wants their sum.
+        # DDP averages gradients over ranks; all_merge needs their sum.
         module, slope = DistributedDataParallel(module), slope * dist.get_world_size()
     wrong = patch.object(distributed, "_SumOverRanks", KeepsGradient) if how == "one-sided" else nullcontext()
     with wrong:
         out, memory = module(x, num_graphs=case.num_graphs, return_state=True, **inputs)
         (out * slope).sum().backward()
-    found = {"out": out, "content": memory.state.content, "log_mass": memory.state.log_mass, "x": x.grad}
+    results = {"out": out, "content": memory.state.content, "log_mass": memory.state.log_mass, "x": x.grad}
     if how == "ddp":
-        found["x"] = found["x"] / dist.get_world_size()
+        results["x"] = results["x"] / dist.get_world_size()
     for name, parameter in zip(names, module.parameters(), strict=True):
-        found[name] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    return {name: tensor.detach() for name, tensor in found.items()}
+        results[name] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    return {name: tensor.detach() for name, tensor in results.items()}
 
 
 WAYS = [(torch.float64, how) for how in ("merged", "ddp", "averaged", "one-sided")] + [(torch.float32, "merged")]
 
 
 def work(rank: int, world: int, folder: str) -> None:
-    """The life of one process: every case of its world, every way; the results go to a file."""
+    """Run all cases of one rank in its process, and save the results to a file."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     results = {
@@ -155,7 +155,7 @@ def work(rank: int, world: int, folder: str) -> None:
 
 def run_ranks(world: int, folder: Path) -> list[dict[tuple[str, torch.dtype, str], dict[str, Tensor]]]:
     """Start the processes of one world and collect their results, in the order of the ranks."""
-    # The fork server imports once; the processes come from it, with no thread of the test's own in them.
+    # The fork server imports once; processes forked from it have no threads of the test.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["mooring.nn"])
     processes = [context.Process(target=work, args=(rank, world, str(folder))) for rank in range(world)]

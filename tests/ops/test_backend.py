@@ -12,12 +12,12 @@ MOLECULES = torch.arange(64).repeat_interleave(torch.arange(64) % 17 + 9)
 
 @pytest.fixture
 def without_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "native_code", lambda: None)
+    monkeypatch.setattr(backend, "load_native", lambda: None)
 
 
 def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
     x = torch.randn(num_nodes, 1, 8)
-    return backend.of(ops.plan(batch, num_nodes=num_nodes), x).__name__.rpartition(".")[2]
+    return backend.select(ops.plan(batch, num_nodes=num_nodes), x).__name__.rpartition(".")[2]
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def chosen(batch: torch.Tensor | None, num_nodes: int) -> str:
     ],
 )
 @pytest.mark.usefixtures("without_native")
-def test_small_even_batches_are_computed_plainly(sizes: list[int], name: str) -> None:
+def test_small_even_batches_use_plain(sizes: list[int], name: str) -> None:
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     plan = ops.plan(batch, num_graphs=len(sizes))
-    assert backend.of(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
+    assert backend.select(plan, torch.randn(sum(sizes), 1, 8)).__name__.rpartition(".")[2] == name
 
 
 @pytest.mark.usefixtures("without_native")
@@ -44,17 +44,17 @@ def test_one_graph_is_cut_into_tiles() -> None:
 
 
 @pytest.mark.usefixtures("without_native")
-def test_no_products_of_half_precision_in_a_backward_under_autocast() -> None:
+def test_a_backward_under_autocast_has_no_half_precision_products() -> None:
     assert chosen(MOLECULES, len(MOLECULES)) == "plain"
     with torch.autocast("cpu"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
 
 
-def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "native_code", lambda: native)
+def test_native_computes_single_precision_if_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "load_native", lambda: native)
     assert chosen(None, 20) == "native"
     assert chosen(MOLECULES, len(MOLECULES)) == "native"
-    assert backend.of(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
+    assert backend.select(ops.plan(None, num_nodes=9), torch.randn(9, 1, 8).double()).__name__.endswith("tiles")
     with torch.autocast("cpu"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
     with FlopCounterMode(display=False):
@@ -62,12 +62,12 @@ def test_native_takes_single_precision_where_it_is_installed(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("without_native")
-def test_native_is_named_when_it_is_asked_for_and_missing() -> None:
+def test_use_backend_names_a_missing_native() -> None:
     with pytest.raises(ValueError, match=r"use_backend: .native. needs mooring-native\. Run pip install"):
         ops.use_backend("native")
 
 
-def test_who_asks_gets_it() -> None:
+def test_use_backend_overrides_the_rule() -> None:
     with ops.use_backend("tiles"):
         assert chosen(MOLECULES, len(MOLECULES)) == "tiles"
 

@@ -1,4 +1,4 @@
-"""What competing slots get of a node, against the softmax it is defined by."""
+"""Competition of slots for nodes, compared with its definition by a softmax."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ NODES, GRAPHS, SLOTS, HEADS, DIM = 11, 4, 3, 2, 5
 
 
 def by_definition(query: Tensor, key: Tensor, null: Tensor | None, index: Tensor | None) -> Tensor:
-    """One softmax per node and head, over the slots and the null slot."""
+    """Compute one softmax per node and head, over the slots and the null slot."""
     rows = []
     for node in range(key.size(0)):
         for head in range(HEADS):
@@ -23,10 +23,10 @@ def by_definition(query: Tensor, key: Tensor, null: Tensor | None, index: Tensor
     return torch.stack(rows).view(-1, 1, HEADS)
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["shared queries", "own queries"])
+@pytest.mark.parametrize("per_graph", [False, True], ids=["shared queries", "queries per graph"])
 @pytest.mark.parametrize("heads", [1, HEADS])
 @pytest.mark.parametrize("null", [False, True], ids=["full", "null"])
-def test_equals_the_softmax_over_slots(own: bool, heads: int, null: bool) -> None:
+def test_equals_the_softmax_over_slots(per_graph: bool, heads: int, null: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     index = torch.randint(GRAPHS, (NODES,), generator=generator)
     index[0] = GRAPHS - 1
@@ -34,12 +34,12 @@ def test_equals_the_softmax_over_slots(own: bool, heads: int, null: bool) -> Non
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-    query, key = draw(*([GRAPHS] if own else []), SLOTS, HEADS, DIM), draw(NODES, heads, DIM)
-    given = [query, key, *([draw(HEADS)] if null else [])]
+    query, key = draw(*([GRAPHS] if per_graph else []), SLOTS, HEADS, DIM), draw(NODES, heads, DIM)
+    arguments = [query, key, *([draw(HEADS)] if null else [])]
     assert_same(
         lambda query, key, null=None: ops.compete(query, key, index, null_logit=null),
         lambda query, key, null=None: by_definition(query, key, null, index),
-        *given,
+        *arguments,
     )
 
 
@@ -52,10 +52,10 @@ def test_masses_are_soft_counts() -> None:
 def test_a_write_of_competing_slots_equals_the_oracle() -> None:
     query, key = torch.randn(SLOTS, HEADS, DIM).double(), torch.randn(NODES, HEADS, DIM).double()
     value, null = torch.randn(NODES, HEADS, 7).double(), torch.randn(HEADS).double()
-    given = {"index": torch.arange(NODES) % GRAPHS, "log_weight": torch.randn(NODES).double()}
+    arguments = {"index": torch.arange(NODES) % GRAPHS, "log_weight": torch.randn(NODES).double()}
     assert_same(
-        lambda *inputs: ops.write(*inputs[:3], **given, null_logit=inputs[3]),
-        lambda *inputs: reference.write(*inputs[:3], **given, null_logit=inputs[3]),
+        lambda *inputs: ops.write(*inputs[:3], **arguments, null_logit=inputs[3]),
+        lambda *inputs: reference.write(*inputs[:3], **arguments, null_logit=inputs[3]),
         *(query, key, value, null),
     )
 
@@ -83,15 +83,15 @@ def test_huge_scores_stay_finite() -> None:
 def test_the_weights_of_competing_slots_give_their_content(index: Tensor | None) -> None:
     query, key = torch.randn(SLOTS, HEADS, DIM).double(), torch.randn(NODES, HEADS, DIM).double()
     value, null = torch.randn(NODES, HEADS, 7).double(), torch.tensor([2.0, -1.0]).double()
-    given = {"log_weight": torch.randn(NODES).double(), "null_logit": null}
-    state = ops.write(query, key, value, index, **given)
-    weights = ops.write_weights(state, query, key, index, **given)
+    arguments = {"log_weight": torch.randn(NODES).double(), "null_logit": null}
+    state = ops.write(query, key, value, index, **arguments)
+    weights = ops.write_weights(state, query, key, index, **arguments)
     ids = torch.zeros(NODES, dtype=torch.long) if index is None else index
     parts = torch.einsum("nmh,nhd->nmhd", weights, value)
     torch.testing.assert_close(torch.zeros_like(state.content).index_add(0, ids, parts), state.content)
 
 
-def test_own_queries_may_have_more_graphs_than_the_nodes() -> None:
+def test_queries_per_graph_may_include_empty_graphs() -> None:
     generator = torch.Generator().manual_seed(1)
     index = torch.randint(GRAPHS - 1, (NODES,), generator=generator)
     query = torch.randn(GRAPHS, SLOTS, HEADS, DIM, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Every registered operator under PyTorch's own checks, and each gradient by itself."""
+"""Every custom op under ``torch.library.opcheck``, and each gradient separately."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from support import TILE_SIZES, assert_close, tile_sizes
 # Every axis is another prime; the last node takes no part.
 GRAPHS, HEADS, SLOTS, DIM, NODES, VDIM = 3, 2, 3, 5, 7, 11
 IDS = torch.tensor([0, 0, 1, 1, 1, 2, -1])
-# Those of the Triton back end are registered when it is first imported, and checked by its own tests.
+# The ops of the Triton back end are registered at its first import, and checked by its tests.
 NAMES = {
     name.removeprefix("mooring::")
     for name in torch._C._dispatch_get_all_op_names()
@@ -46,9 +46,9 @@ def map_heads_arguments() -> list[Any]:
 
 
 def write_backward_arguments(*needed: bool) -> list[Any]:
-    given = write_arguments()
-    content, log_mass, tops, rests = torch.ops.mooring.write(*given)
-    return [torch.ones_like(content), torch.ones_like(log_mass), *given[:5], content, tops, rests, list(needed)]
+    arguments = write_arguments()
+    content, log_mass, tops, rests = torch.ops.mooring.write(*arguments)
+    return [torch.ones_like(content), torch.ones_like(log_mass), *arguments[:5], content, tops, rests, list(needed)]
 
 
 OPERATORS: dict[str, Callable[[], list[Any]]] = {
@@ -80,12 +80,15 @@ def test_every_registered_operator_is_checked() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_registered_operators_keep_the_contract_of_pytorch(name: str) -> None:
-    """Schema, autograd registration, shapes without data, and the same numbers when traced with dynamic shapes."""
-    given = OPERATORS[name]()
+def test_registered_operators_pass_opcheck(name: str) -> None:
+    """Check schema, autograd registration, fake kernel, and equal results under tracing with dynamic shapes."""
+    arguments = OPERATORS[name]()
     if "backward" not in name:
-        given = [one.requires_grad_() if isinstance(one, Tensor) and one.is_floating_point() else one for one in given]
-    torch.library.opcheck(getattr(torch.ops.mooring, name.split(",")[0]).default, tuple(given))
+        arguments = [
+            item.requires_grad_() if isinstance(item, Tensor) and item.is_floating_point() else item
+            for item in arguments
+        ]
+    torch.library.opcheck(getattr(torch.ops.mooring, name.split(",")[0]).default, tuple(arguments))
 
 
 INDEX = torch.tensor([2, 0, 1, 0, 2, 2, 2])
@@ -116,18 +119,20 @@ EAGER: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]]]] = {
 
 @pytest.mark.parametrize("tile", TILE_SIZES, ids=str)
 @pytest.mark.parametrize("name", EAGER)
-def test_a_gradient_is_the_same_whichever_others_are_needed(name: str, tile: tuple[int, int, int]) -> None:
+def test_a_gradient_does_not_depend_on_which_others_are_needed(name: str, tile: tuple[int, int, int]) -> None:
     call, make = EAGER[name]
 
     def gradients(trained: list[int]) -> list[Tensor | None]:
-        inputs = [one.requires_grad_(place in trained) for place, one in enumerate(make())]
-        found = call(*inputs)
-        torch.stack([one.sin().sum() for one in ([found] if isinstance(found, Tensor) else found)]).sum().backward()
-        return [one.grad for one in inputs]
+        inputs = [item.requires_grad_(place in trained) for place, item in enumerate(make())]
+        outputs = call(*inputs)
+        torch.stack(
+            [item.sin().sum() for item in ([outputs] if isinstance(outputs, Tensor) else outputs)]
+        ).sum().backward()
+        return [item.grad for item in inputs]
 
     with tile_sizes(*tile):
         together = gradients(list(range(len(make()))))
         for place, expected in enumerate(together):
             alone = gradients([place])
-            assert [one is not None for one in alone] == [other == place for other in range(len(alone))]
+            assert [item is not None for item in alone] == [other == place for other in range(len(alone))]
             assert_close(alone[place], expected)  # type: ignore[arg-type]

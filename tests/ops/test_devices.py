@@ -1,4 +1,4 @@
-"""What a GPU needs and a CPU can show: which operators a CUDA graph may hold, and where ``--device`` puts tensors."""
+"""Requirements of GPUs that can be tested on a CPU: CUDA graph tags, and devices of created tensors."""
 
 import pytest
 import torch
@@ -15,13 +15,13 @@ NONE = {"film", "film_backward", "map_heads", "map_heads_backward"}
 
 
 @pytest.mark.parametrize("name", sorted(READS | NONE))
-def test_operators_that_read_numbers_back_are_tagged(name: str) -> None:
+def test_operators_with_a_host_sync_are_tagged(name: str) -> None:
     tags = getattr(torch.ops.mooring, name).default.tags
     assert (torch.Tag.cudagraph_unsafe in tags) is (name in READS)
 
 
 def test_batches_are_made_on_the_device() -> None:
-    """A device without data stands in for a GPU."""
+    """Use the meta device in place of a GPU."""
     batch = Ragged((3, 0, 5), True, seed=1)
     with placed("meta"):
         for tensor in (batch.randn(2, 3), batch.mask(), torch.zeros(2)):
@@ -36,7 +36,7 @@ def test_the_same_numbers_are_drawn_everywhere() -> None:
     assert torch.equal(drawn, batch.randn(7, 2))
 
 
-def test_a_plan_of_one_graph_is_where_its_nodes_are() -> None:
+def test_a_plan_of_one_graph_is_on_the_device_of_its_nodes() -> None:
     module, x = SlotVirtualNode(8, 2, 2).to("meta"), torch.randn(5, 8, device="meta")
     assert ops.plan(num_nodes=5, device="meta").index.is_meta
     # Made of a number alone, it goes anywhere; ids do not.
@@ -50,10 +50,10 @@ def test_ids_as_pyg_indexes_are_checked_too() -> None:
         ops.plan(Index([0, 0, 3]), num_graphs=2)
 
 
-@pytest.mark.parametrize("given", [("batch",), ("ptr",), ("batch", "ptr")], ids="+".join)
-def test_tensors_are_made_where_the_input_is_whatever_the_default_device(given: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", [("batch",), ("ptr",), ("batch", "ptr")], ids="+".join)
+def test_tensors_are_created_on_the_device_of_the_input(names: tuple[str, ...]) -> None:
     module, x = SlotVirtualNode(8, 2, 2), torch.randn(5, 8)
     call = {"batch": torch.tensor([0, 0, 1, 1, 1]), "ptr": torch.tensor([0, 2, 5])}
     expected = module(x, call["batch"])
     with torch.device("meta"):
-        assert torch.equal(module(x, **{name: call[name] for name in given}), expected)
+        assert torch.equal(module(x, **{name: call[name] for name in names}), expected)

@@ -1,4 +1,4 @@
-"""A graph spread over processes has the memory, and the gradients, of the same graph in one."""
+"""A graph distributed over processes has the memory and gradients of the same graph in one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ranks import CASES, Case, run_ranks, step  # isort: skip
 
 # In float64, relative to the largest entry of each tensor.
 TOLERANCE = 1e-12
-# In float32, unless one process is less exact itself.
+# Tolerance in float32, unless one process is less exact.
 SINGLE = 1e-6
 ORDERS = 8
 WHOLE = ("content", "log_mass")  # every rank has all of it
@@ -31,19 +31,19 @@ Results = Callable[[int], list[dict]]
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Return the results of the 2 or 4 ranks, run once."""
-    found: dict[int, list[dict]] = {}
+    by_world: dict[int, list[dict]] = {}
 
     def get(world: int) -> list[dict]:
-        if world not in found:
+        if world not in by_world:
             folder: Path = tmp_path_factory.mktemp(f"world-{world}")
-            found[world] = run_ranks(world, folder)
-        return found[world]
+            by_world[world] = run_ranks(world, folder)
+        return by_world[world]
 
     return get
 
 
 def gather(case: Case, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The ranks' results as one process would have them: node rows put back, parameter gradients summed."""
+    """Combine the results of the ranks: gather rows of nodes, sum parameter gradients."""
     owner, whole = case.owner(), {}
     for name in parts[0]:
         if name in PER_NODE:
@@ -59,15 +59,15 @@ def gather(case: Case, parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def errors(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
-    """Largest difference of each tensor, relative to its largest entry."""
-    found = {}
+    """Return the largest difference of each tensor, relative to its largest entry."""
+    deviations = {}
     for name, tensor in expected.items():
         assert torch.equal(tensor.isfinite(), actual[name].isfinite()), name
         difference = torch.where(tensor.isfinite(), actual[name] - tensor, 0.0).abs()
         size = torch.where(tensor.isfinite(), tensor, 0.0).abs()
         largest = float(size.max()) if size.numel() else 0.0
-        found[name] = float(difference.max()) / (largest or 1.0) if size.numel() else 0.0
-    return found
+        deviations[name] = float(difference.max()) / (largest or 1.0) if size.numel() else 0.0
+    return deviations
 
 
 def compare(results: Results, name: str, dtype: torch.dtype, how: str) -> dict[str, float]:
@@ -80,17 +80,17 @@ def compare(results: Results, name: str, dtype: torch.dtype, how: str) -> dict[s
 
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_equal_one_process(results: Results, name: str) -> None:
-    found = compare(results, name, torch.float64, "merged")
-    assert max(found.values()) <= TOLERANCE, found
+    deviations = compare(results, name, torch.float64, "merged")
+    assert max(deviations.values()) <= TOLERANCE, deviations
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_in_single_precision_ranks_are_as_exact_as_one_process(results: Results, name: str) -> None:
-    """Against float64. Gradients of the query are small differences of large terms, in one process as in several."""
+    """Compare with float64. Gradients of the query are small differences of large terms in any case."""
     case = CASES[name]
     parts = [part[name, torch.float32, "merged"] for part in results(len(case.shares))]
     exact = step(case, torch.float64)
-    found, alone = errors(gather(case, parts), exact), dict.fromkeys(exact, 0.0)
+    deviations, alone = errors(gather(case, parts), exact), dict.fromkeys(exact, 0.0)
     # How exact one process is depends on the order in which it happens to add its nodes up.
     for seed in range(ORDERS):
         order = torch.randperm(case.num_nodes, generator=torch.Generator().manual_seed(seed))
@@ -98,37 +98,37 @@ def test_in_single_precision_ranks_are_as_exact_as_one_process(results: Results,
         one = step(case, torch.float32, order=order)
         now = errors({name: value[back] if name in PER_NODE else value for name, value in one.items()}, exact)
         alone = {name: max(error, now[name]) for name, error in alone.items()}
-    assert {name: error for name, error in found.items() if error > max(SINGLE, 3 * alone[name])} == {}
+    assert {name: error for name, error in deviations.items() if error > max(SINGLE, 3 * alone[name])} == {}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_data_parallel_gradients_with_the_loss_times_the_ranks(results: Results, name: str) -> None:
-    found = compare(results, name, torch.float64, "ddp")
-    assert max(found.values()) <= TOLERANCE, found
+    deviations = compare(results, name, torch.float64, "ddp")
+    assert max(deviations.values()) <= TOLERANCE, deviations
 
 
 def test_every_gradient_is_compared_and_alive() -> None:
-    found = step(CASES["four, uneven"], torch.float64)
+    tensors = step(CASES["four, uneven"], torch.float64)
     # The anchor's value stands in for what nobody wrote; here somebody did.
-    still = {name for name, tensor in found.items() if not bool(tensor.any())}
+    still = {name for name, tensor in tensors.items() if not bool(tensor.any())}
     assert still <= {"update.anchor_value"}, still
-    assert len(found) == 4 + len(list(CASES["four, uneven"].build(torch.float64, None).parameters()))
+    assert len(tensors) == 4 + len(list(CASES["four, uneven"].build(torch.float64, None).parameters()))
 
 
 @pytest.mark.parametrize("name", SPLIT_AND_UNEVEN)
 def test_control_contents_averaged_without_their_masses(results: Results, name: str) -> None:
-    found = compare(results, name, torch.float64, "averaged")
-    assert found["log_mass"] <= TOLERANCE
-    assert found["content"] > 1e-2
-    assert found["out"] > 1e-3
+    deviations = compare(results, name, torch.float64, "averaged")
+    assert deviations["log_mass"] <= TOLERANCE
+    assert deviations["content"] > 1e-2
+    assert deviations["out"] > 1e-3
 
 
 @pytest.mark.parametrize("name", SPLIT_AND_UNEVEN)
 def test_control_a_sum_that_sends_no_gradient_to_other_ranks(results: Results, name: str) -> None:
-    found = compare(results, name, torch.float64, "one-sided")
-    assert found["out"] <= TOLERANCE
-    assert found["x"] > 1e-3
-    assert found["write.addresses.weight"] > 1e-2
+    deviations = compare(results, name, torch.float64, "one-sided")
+    assert deviations["out"] <= TOLERANCE
+    assert deviations["x"] > 1e-3
+    assert deviations["write.addresses.weight"] > 1e-2
 
 
 def test_second_derivatives_go_through_the_merge() -> None:

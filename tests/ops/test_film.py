@@ -1,4 +1,4 @@
-"""Slot-FiLM in tiles equals the formula written out, on values and all gradients."""
+"""Slot-FiLM in tiles equals its formula, on values and all gradients."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def inputs(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:
 @pytest.mark.parametrize("tile", WAYS, ids=str)
 def test_equals_the_formula(tile: tuple[int, int, int], dtype: torch.dtype) -> None:
     with tile_sizes(*tile):
-        found, found_gradients = with_gradients(ops.film, *inputs(dtype))
+        actual, actual_gradients = with_gradients(ops.film, *inputs(dtype))
     expected, expected_gradients = with_gradients(written_out, *inputs())
-    for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
+    for one, other in zip([*actual, *actual_gradients], [*expected, *expected_gradients], strict=True):
         assert_close(one, other)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_is_as_exact_as_the_formula(dtype: torch.dtype) -> None:
-    """In half precision too, however many tiles are summed up."""
+    """Compare the error with that of the formula, in half precision and for many tiles too."""
 
     def exact(*tensors: Tensor) -> Tensor:
         return written_out(*(tensor.double() for tensor in tensors))
@@ -58,7 +58,7 @@ def test_no_nodes() -> None:
 
 
 def test_the_comparison_can_fail() -> None:
-    """Without the bound on gamma the outputs differ by far more than the tolerance."""
+    """Control: without the bound on gamma the outputs differ by far more than the tolerance."""
     x, context, w_n, b_n, w_f, b_f = inputs()
     gamma, beta = (torch.nn.functional.gelu(x @ w_n.T + b_n + context) @ w_f.T + b_f).chunk(2, dim=1)
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""torch's FlopCounterMode against the arithmetic, as a user sees it and for each operator of a traced graph."""
+"""``FlopCounterMode`` compared with the arithmetic, for modules and for each custom op."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def counted(function: Callable[[], Any]) -> int:
 
 
 def arithmetic() -> tuple[int, int]:
-    """Multiply-adds per node of one large graph, projections folded: write, read, FiLM; and of the slots."""
+    """Count multiply-adds per node of one large graph with folded projections: write, read, FiLM; and of the slots."""
     node = ROWS * 2 * CHANNELS + ROWS * (CHANNELS + HIDDEN) + 3 * CHANNELS * HIDDEN
     # Queries, folded keys, contents; update; keys and values of the read, folded; the mass.
     write = SLOTS * CHANNELS * CHANNELS * (1 + 1 + 1)
@@ -47,8 +47,8 @@ def test_forward_and_backward_of_a_module(name: ops.backend.Backend) -> None:
         assert counted(out.backward) == pytest.approx(2 * forward + again, rel=0.05)
 
 
-def test_a_backward_forms_no_product_that_nobody_asked_for() -> None:
-    """With the update alone trainable: the context of FiLM, keys and values of the read, and nothing of the nodes."""
+def test_a_backward_computes_no_unneeded_product() -> None:
+    """Only the update is trainable, so FiLM and the read compute no gradients of nodes."""
     module, x = SlotVirtualNode(CHANNELS, SLOTS, HEADS, routing="free"), torch.randn(NODES, CHANNELS)
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name.startswith("update"))
@@ -80,20 +80,20 @@ OPS: dict[str, Callable[[], list[Any]]] = {
 
 @pytest.mark.parametrize("name", OPS)
 def test_operators_of_a_traced_graph(name: str) -> None:
-    """The formula against the products that run inside, forward and backward, for all inputs and for each alone."""
-    op, given = getattr(torch.ops.mooring, name.split(",")[0]), OPS[name]()
-    tensors = [one for one in given if isinstance(one, Tensor)]
+    """Compare the formula with the products that run, forward and backward, for all inputs and for each separately."""
+    op, arguments = getattr(torch.ops.mooring, name.split(",")[0]), OPS[name]()
+    tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
 
     def both() -> None:
-        found = op(*given)
-        sum(one.sum() for one in (found if isinstance(found, tuple) else [found])).backward()
+        outputs = op(*arguments)
+        sum(out.sum() for out in (outputs if isinstance(outputs, tuple) else [outputs])).backward()
 
-    found = []
-    for trained in (tensors, *([one] for one in tensors)):
-        for one in tensors:
-            one.requires_grad_(any(one is other for other in trained))
+    counts = []
+    for trained in (tensors, *([tensor] for tensor in tensors)):
+        for tensor in tensors:
+            tensor.requires_grad_(any(tensor is other for other in trained))
         with OperationCounter() as inside:
             both()
         assert counted(both) == pytest.approx(2 * inside.multiply_adds, rel=0.05)
-        found.append(inside.multiply_adds)
-    assert max(found[1:]) < found[0]
+        counts.append(inside.multiply_adds)
+    assert max(counts[1:]) < counts[0]

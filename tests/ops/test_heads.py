@@ -1,4 +1,4 @@
-"""One matrix per head equals the sum written out, on values and all gradients, whatever the strides."""
+"""``map_heads`` equals its formula on values and all gradients, for any strides."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_equals_the_formula(heads_first: bool, dtype: torch.dtype) -> None:
     x, weight = inputs(dtype)
     if heads_first:
         x, weight = x.transpose(1, 2).contiguous().transpose(1, 2), weight.transpose(1, 2).contiguous().transpose(1, 2)
-    found, found_gradients = with_gradients(ops.map_heads, x, weight)
+    actual, actual_gradients = with_gradients(ops.map_heads, x, weight)
     expected, expected_gradients = with_gradients(written_out, *inputs())
-    for one, other in zip([*found, *found_gradients], [*expected, *expected_gradients], strict=True):
+    for one, other in zip([*actual, *actual_gradients], [*expected, *expected_gradients], strict=True):
         assert_close(one, other)
 
 
@@ -55,7 +55,7 @@ def test_under_autocast_the_product_has_the_dtype_of_its_input() -> None:
 
 
 def test_the_comparison_can_fail() -> None:
-    """With the heads' matrices exchanged the outputs differ by far more than the tolerance."""
+    """Control: with the matrices of the heads exchanged the outputs differ by far more than the tolerance."""
     x, weight = inputs()
     with pytest.raises(AssertionError):
         assert_close(ops.map_heads(x, weight.flip(0)), written_out(x, weight))

@@ -1,4 +1,4 @@
-"""Cutting a ragged batch into tiles: every node once, little padding, few tiles."""
+"""Partition of a ragged batch into tiles: every node once, little padding, few tiles."""
 
 import pytest
 import torch
@@ -26,77 +26,77 @@ def padded_size(tile: Tile) -> int:
 
 
 @given(ragged(max_graphs=11, max_size=13), TILE, st.booleans())
-def test_every_node_is_taken_once_with_its_own_graph(batch: Ragged, tile: tuple[int, int, int], masked: bool) -> None:
+def test_every_node_is_taken_once_with_its_graph(batch: Ragged, tile: tuple[int, int, int], masked: bool) -> None:
     index = batch.index()
     if masked:
         index = index.masked_fill(~batch.mask(), -1)
     nodes, graphs = torch.arange(batch.num_nodes), torch.arange(batch.num_graphs)
     seen = torch.zeros(batch.num_nodes, dtype=torch.long)
     with tile_sizes(*tile):
-        for one in cut(index, batch.num_nodes, batch.num_graphs):
-            block = one.take(nodes)
-            own = -one.subtract_(torch.zeros(1, len(block), 1), graphs[one.graphs].view(1, -1, 1)).flatten()
-            real = one.hide_padding_(torch.ones(1, len(block), 1), 0.0).flatten().bool()
-            assert torch.equal(index[block[real]], own[real].long())
+        for piece in cut(index, batch.num_nodes, batch.num_graphs):
+            block = piece.take(nodes)
+            graph_ids = -piece.subtract_(torch.zeros(1, len(block), 1), graphs[piece.graphs].view(1, -1, 1)).flatten()
+            real = piece.hide_padding_(torch.ones(1, len(block), 1), 0.0).flatten().bool()
+            assert torch.equal(index[block[real]], graph_ids[real].long())
             seen.index_add_(0, block[real], torch.ones_like(block[real]))
     assert torch.equal(seen, (index >= 0).long())
 
 
 @given(ragged(max_graphs=11, max_size=13), TILE)
-def test_what_is_taken_can_be_put_back(batch: Ragged, tile: tuple[int, int, int]) -> None:
+def test_put_inverts_take(batch: Ragged, tile: tuple[int, int, int]) -> None:
     x, out = batch.randn(batch.num_nodes, 3), torch.zeros(batch.num_nodes, 3).double()
     with tile_sizes(*tile):
-        for one in cut(batch.index(), batch.num_nodes, batch.num_graphs):
-            one.put(one.take(x), out)
+        for piece in cut(batch.index(), batch.num_nodes, batch.num_graphs):
+            piece.put(piece.take(x), out)
     assert torch.equal(out, x)
 
 
-def test_parts_of_one_graph_follow_each_other_and_know_their_ends() -> None:
+def test_tiles_of_one_graph_are_consecutive_with_first_and_last_marked() -> None:
     with tile_sizes(2, 3):
         parts = cut(torch.tensor([0] * 13 + [1] * 5), 18, 2)
-    ends = {(graph.start, one.first, one.last) for one in parts if isinstance(graph := one.graphs, slice)}
+    ends = {(graph.start, tile.first, tile.last) for tile in parts if isinstance(graph := tile.graphs, slice)}
     assert {(0, True, False), (0, False, False), (0, False, True), (1, True, False), (1, False, True)} <= ends
 
 
 def test_equal_graphs_in_a_row_are_one_view() -> None:
     x = torch.arange(35)
-    (one,) = cut(torch.arange(7).repeat_interleave(5), 35, 7)
-    assert isinstance(one, Block)
-    assert one.length == 5
-    assert one.take(x).data_ptr() == x.data_ptr()
+    (tile,) = cut(torch.arange(7).repeat_interleave(5), 35, 7)
+    assert isinstance(tile, Block)
+    assert tile.length == 5
+    assert tile.take(x).data_ptr() == x.data_ptr()
 
 
 def test_large_graphs_of_one_size_share_views() -> None:
     x = torch.arange(16_000)
-    found = cut(torch.arange(8).repeat_interleave(2000), 16_000, 8)
-    assert [(one.graphs, one.nodes) for one in found] == [
+    tiles = cut(torch.arange(8).repeat_interleave(2000), 16_000, 8)
+    assert [(tile.graphs, tile.nodes) for tile in tiles] == [
         (slice(0, 4), slice(0, 8000)),
         (slice(4, 8), slice(8000, 16_000)),
     ]
-    assert found[0].take(x).data_ptr() == x.data_ptr()
+    assert tiles[0].take(x).data_ptr() == x.data_ptr()
 
 
-def test_large_graphs_of_different_sizes_are_one_view_small_ones_among_them() -> None:
+def test_large_and_small_graphs_of_different_sizes_are_one_view() -> None:
     x = torch.arange(460)
-    (one,) = cut(torch.arange(3).repeat_interleave(torch.tensor([70, 300, 90])), 460, 3)
-    assert isinstance(one, Run)
-    assert one.graphs == slice(0, 3)
-    assert one.sizes == (70, 300, 90)
-    assert one.take(x).data_ptr() == x.data_ptr()
+    (tile,) = cut(torch.arange(3).repeat_interleave(torch.tensor([70, 300, 90])), 460, 3)
+    assert isinstance(tile, Run)
+    assert tile.graphs == slice(0, 3)
+    assert tile.sizes == (70, 300, 90)
+    assert tile.take(x).data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("sizes", [(70, 300, 90), (5, 5, 5), (4, 5, 5)], ids=["run", "equal", "padded"])
-def test_graphs_without_nodes_are_not_looked_at(sizes: tuple[int, ...]) -> None:
+def test_empty_graphs_cost_nothing(sizes: tuple[int, ...]) -> None:
     ids = torch.tensor([0, 3, 10**12])
-    (one,) = cut(ids.repeat_interleave(torch.tensor(sizes)), sum(sizes), 10**12 + 1)
-    assert isinstance(one.graphs, torch.Tensor)
-    assert one.graphs.tolist() == ids.tolist()
+    (tile,) = cut(ids.repeat_interleave(torch.tensor(sizes)), sum(sizes), 10**12 + 1)
+    assert isinstance(tile.graphs, torch.Tensor)
+    assert tile.graphs.tolist() == ids.tolist()
 
 
 def test_a_skewed_batch_is_not_padded_to_its_largest_graph() -> None:
     sizes = torch.distributions.LogNormal(4.0, 1.5).sample((128,)).long().clamp(5, 3000)
     index = torch.arange(128).repeat_interleave(sizes)
-    blocks = sum(padded_size(one) for one in cut(index, index.numel(), 128))
+    blocks = sum(padded_size(tile) for tile in cut(index, index.numel(), 128))
     assert blocks < 1.3 * index.numel()
     assert 128 * int(sizes.max()) > 3 * index.numel(), "the control: padding to the largest would cost several times"
 
@@ -115,15 +115,15 @@ def test_no_nodes_no_tiles() -> None:
 
 def test_graphs_of_one_size_share_products_however_large() -> None:
     for size in (5, layout.LARGE, 2000):
-        found = cut(torch.arange(3).repeat_interleave(size), 3 * size, 3)
-        assert all(isinstance(one, Block) for one in found), size
+        tiles = cut(torch.arange(3).repeat_interleave(size), 3 * size, 3)
+        assert all(isinstance(tile, Block) for tile in tiles), size
 
 
 def test_large_graphs_of_one_size_that_are_not_neighbours_are_not_copied() -> None:
     sizes = torch.tensor([300, *[10] * 20, 300])
     index = torch.arange(22).repeat_interleave(sizes)
-    large = [one for one in cut(index, index.numel(), 22) if isinstance(one, Block) and one.length == 300]
-    assert [(one.graphs, one.nodes) for one in large] == [
+    large = [tile for tile in cut(index, index.numel(), 22) if isinstance(tile, Block) and tile.length == 300]
+    assert [(tile.graphs, tile.nodes) for tile in large] == [
         (slice(0, 1), slice(0, 300)),
         (slice(21, 22), slice(500, 800)),
     ]
@@ -132,12 +132,12 @@ def test_large_graphs_of_one_size_that_are_not_neighbours_are_not_copied() -> No
 def test_graphs_of_one_node_count_as_small_ones() -> None:
     sizes = torch.tensor([300, 301, *[1] * 20])
     index = torch.arange(22).repeat_interleave(sizes)
-    assert all(isinstance(one, Block) for one in cut(index, index.numel(), 22))
+    assert all(isinstance(tile, Block) for tile in cut(index, index.numel(), 22))
     few = index[: 601 + 3]
-    assert any(isinstance(one, Run) for one in cut(few, few.numel(), 5))
+    assert any(isinstance(tile, Run) for tile in cut(few, few.numel(), 5))
 
 
-def test_offsets_that_fall_are_refused() -> None:
+def test_decreasing_offsets_raise() -> None:
     with pytest.raises(ValueError, match="plan: ptr falls from 4 to 2 but it must rise"):
         plan(ptr=torch.tensor([0, 4, 2, 5]))
 
@@ -148,7 +148,7 @@ def test_the_plan_of_some_nodes_keeps_their_graphs() -> None:
     assert plan(num_nodes=4).pick(torch.tensor([2])).batch is None
 
 
-def test_where_most_graphs_are_empty_one_stands_for_all_of_them() -> None:
+def test_many_empty_graphs_are_replaced_by_one() -> None:
     sparse = plan(torch.tensor([7, 2, 7]), num_graphs=10)
     assert (sparse.compact.num_graphs, sparse.compact.index.tolist()) == (3, [1, 0, 1])
     assert sparse.spread(torch.tensor([20, 70, -1])).tolist() == [-1, -1, 20, -1, -1, -1, -1, 70, -1, -1]

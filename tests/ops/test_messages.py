@@ -1,4 +1,4 @@
-"""Wrong input: the words of a message that matter."""
+"""Error messages for wrong input, matched on their key words."""
 
 import re
 from collections.abc import Callable
@@ -80,7 +80,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], type[Exception], str, str]
 
 @pytest.mark.parametrize(("op", "wrong", "error", "got", "hint"), CASES, ids=[f"{c[0].__name__}-{c[3]}" for c in CASES])
 def test_message(op: Callable[..., Any], wrong: dict[str, Any], error: type[Exception], got: str, hint: str) -> None:
-    """Who, what it got, what it expected or what to do, and a remedy at the end."""
+    """Match the caller, the value, the expected value or remedy, and the final full stop."""
     right = WRITE if op is ops.write else READ
     op(**right)
     with pytest.raises(error) as caught:
@@ -102,7 +102,7 @@ def test_graph_ids_may_be_int32() -> None:
                 assert torch.equal(one, other)
 
 
-def test_a_whole_number_of_numpy_is_a_number_of_graphs() -> None:
+def test_num_graphs_may_be_a_numpy_integer() -> None:
     assert ops.write(**WRITE, num_graphs=np.int64(3)).log_mass.size(0) == 3  # type: ignore[arg-type]
 
 
@@ -136,7 +136,7 @@ def test_a_null_slot_has_one_score_for_each_head(shape: tuple[int, ...]) -> None
         ops.write(query, key, key, null_logit=torch.zeros(shape))
 
 
-def test_a_switch_may_be_kept_and_entered_again() -> None:
+def test_a_switch_may_be_entered_again() -> None:
     off, plain = mooring.checks(False), ops.use_backend("plain")
     for _ in range(2):
         with off, plain:
@@ -147,7 +147,7 @@ def test_a_switch_may_be_kept_and_entered_again() -> None:
             ops.plan(torch.tensor([0, 5]), num_graphs=2)
 
 
-def test_a_switch_that_is_entered_late_ends_with_what_it_found() -> None:
+def test_a_switch_entered_later_restores_the_value_at_entry() -> None:
     plain = ops.use_backend("plain")
     ops.use_backend("tiles")
     try:
@@ -161,13 +161,13 @@ def test_a_switch_that_is_entered_late_ends_with_what_it_found() -> None:
         ops.use_backend(None)
 
 
-def test_ids_below_zero_are_not_cured_by_more_graphs() -> None:
+def test_for_negative_ids_no_larger_num_graphs_is_suggested() -> None:
     with pytest.raises(ValueError, match=r"ids from -1 to 1 but num_graphs=2\. Number the graphs from 0\.$"):
         ops.plan(torch.tensor([-1, 0, 1]), num_graphs=2)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"num_nodes": 2.5}, "plan: num_nodes is 2.5"),
         ({"num_nodes": -3}, "plan: num_nodes is -3 but a count was expected"),
@@ -178,12 +178,12 @@ def test_ids_below_zero_are_not_cured_by_more_graphs() -> None:
         ({"batch": torch.tensor([0, 1]), "num_nodes": 3}, "plan: batch has shape .2,. but the plan has 3 nodes"),
     ],
 )
-def test_what_a_plan_is_made_of(given: dict[str, object], message: str) -> None:
+def test_arguments_of_a_plan(arguments: dict[str, object], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        ops.plan(**given)  # type: ignore[arg-type]
+        ops.plan(**arguments)  # type: ignore[arg-type]
 
 
-def test_a_plan_is_where_it_is_asked_for() -> None:
+def test_a_plan_is_on_the_requested_device() -> None:
     for batch in (INDEX, ops.plan(INDEX)):
         assert ops.plan(batch, device="cpu").device == INDEX.device
         assert ops.plan(batch, device=torch.device("cpu")).num_graphs == GRAPHS

@@ -1,4 +1,4 @@
-"""The native back end beyond what every back end is tested for: segments, fused modules, threads, instruction sets."""
+"""The native back end: segments, fused modules, threads, instruction sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 
 
 def both(run: Callable[..., Any], *inputs: Tensor) -> None:
-    """Assert that the native back end gives what tiles give, on values and gradients."""
+    """Check that native equals tiles on values and gradients."""
     results = []
     for name in ("native", "tiles"):
         with ops.use_backend(name):
@@ -79,7 +79,7 @@ def test_a_module_is_the_same(name: str, masked: bool, ordered: bool) -> None:
     both(run, batch.randn(batch.num_nodes, module.channels, dtype=torch.float32), *parameters.values())
 
 
-def test_double_precision_is_taken_by_another_back_end_even_if_native_is_asked_for() -> None:
+def test_double_precision_falls_back_to_another_back_end() -> None:
     batch = Ragged(SIZES, True, seed=3)
     module = SlotVirtualNode(CHANNELS, 3, 2).double()
     x = batch.randn(batch.num_nodes, CHANNELS, dtype=torch.float64)
@@ -90,18 +90,18 @@ def test_second_derivatives_are_those_of_the_formulas() -> None:
     torch.manual_seed(0)
     module, batch = SlotVirtualNode(CHANNELS, 3, 2), Ragged((5, 0, 7), True, seed=1)
     x = batch.randn(batch.num_nodes, CHANNELS, dtype=torch.float32)
-    found = []
+    second_derivatives = []
     for name in ("native", "plain"):
         leaf = x.clone().requires_grad_()
         with ops.use_backend(name):
             out = module(leaf, batch.index(), num_graphs=3)
             (grad,) = torch.autograd.grad(out.square().sum(), leaf, create_graph=True)
-            found.append(torch.autograd.grad(grad.square().sum(), leaf)[0])
-    assert_finite(found[0])
-    assert_close(found[0], found[1], scale=10.0)
+            second_derivatives.append(torch.autograd.grad(grad.square().sum(), leaf)[0])
+    assert_finite(second_derivatives[0])
+    assert_close(second_derivatives[0], second_derivatives[1], scale=10.0)
 
 
-def test_a_node_without_a_number_stays_in_its_graph() -> None:
+def test_nan_in_a_node_stays_in_its_graph() -> None:
     x, batch = torch.randn(9, CHANNELS), torch.arange(9) // 3
     x[4, 2] = float("nan")
     with ops.use_backend("native"):
@@ -120,7 +120,7 @@ def test_hooks_adapters_and_subclasses_are_called() -> None:
         assert calls.pop() == place
 
 
-def test_as_many_scores_as_fit_are_kept_and_tiles_take_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_compute_more_scores_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = SlotVirtualNode(CHANNELS, 3, 2), torch.randn(50, CHANNELS)
     with ops.use_backend("native"):
         expected = module(x)
@@ -129,11 +129,11 @@ def test_as_many_scores_as_fit_are_kept_and_tiles_take_the_rest(monkeypatch: pyt
         assert_close(module(x), expected)
 
 
-def test_gradients_that_were_not_kept_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modulations_that_were_not_saved_are_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = SlotVirtualNode(CHANNELS, 3, 2), torch.randn(50, CHANNELS, requires_grad=True)
     grads = []
-    for kept in (0, 1 << 20):
-        monkeypatch.setattr(native, "KEPT_BOUNDS", kept)
+    for limit in (0, 1 << 20):
+        monkeypatch.setattr(native, "KEPT_BOUNDS", limit)
         with ops.use_backend("native"):
             grads.append(torch.autograd.grad(module(x).square().sum(), [x, *module.parameters()]))
     for one, other in zip(*grads, strict=True):
@@ -186,7 +186,7 @@ def test_older_processors_get_the_same(isa: str) -> None:
     subprocess.run([sys.executable, "-c", COMPARE], env=environment, check=True, timeout=300)
 
 
-def test_operators_refuse_what_would_be_read_out_of_bounds() -> None:
+def test_operators_check_shapes_and_offsets() -> None:
     scores, values = torch.randn(5, 6), torch.randn(5, 4)
     for ptr in (torch.tensor([0, 9]), torch.tensor([0, 3]), torch.tensor([0, 4, 2, 5]), torch.tensor([0.0, 5.0])):
         with pytest.raises(RuntimeError, match="write: ptr"):

@@ -1,4 +1,4 @@
-"""Queries that differ from graph to graph: a memory that is carried from layer to layer."""
+"""Queries with a graphs axis, as for a memory passed from layer to layer."""
 
 import pytest
 import torch
@@ -39,7 +39,7 @@ def test_equal_a_write_of_each_graph_by_itself(batch: Ragged, form: str, tile: t
 def test_weights_sum_to_one_over_each_graph() -> None:
     batch = Ragged((3, 0, 5), False, seed=2)
     query = batch.randn(3, SLOTS, HEADS, DIM, salt=9)
-    _, key, value = write_inputs(batch, "own heads")
+    _, key, value = write_inputs(batch, "separate heads")
     state = ops.write(query, key, value, batch.index(), num_graphs=3)
     weights = ops.write_weights(state, query, key, batch.index())
     total = torch.zeros(3, SLOTS, HEADS).double().index_add(0, batch.index(), weights)
@@ -48,6 +48,6 @@ def test_weights_sum_to_one_over_each_graph() -> None:
 
 def test_one_query_per_graph_is_needed() -> None:
     batch = Ragged((3, 5), False, seed=2)
-    _, key, value = write_inputs(batch, "own heads")
+    _, key, value = write_inputs(batch, "separate heads")
     with pytest.raises(ValueError, match=r"write: query has 4 graphs but the batch has 2\."):
         ops.write(batch.randn(4, SLOTS, HEADS, DIM), key, value, batch.index())

@@ -1,4 +1,4 @@
-"""A plan: fixed when it is made, whatever happens to its batch or in a trace."""
+"""A plan does not change when its batch changes in place, or under tracing."""
 
 from collections.abc import Callable
 from typing import Any

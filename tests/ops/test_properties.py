@@ -1,4 +1,4 @@
-"""What must not matter does not, and what must matter does so exactly."""
+"""Invariances of the ops: node order, batching, replication."""
 
 import math
 
@@ -18,7 +18,7 @@ FORM = st.sampled_from(sorted(WRITE_FORMS))
 TILE = st.sampled_from(WAYS)
 
 
-def inputs(batch: Ragged, form: str = "own heads") -> tuple[Tensor, Tensor, Tensor]:
+def inputs(batch: Ragged, form: str = "separate heads") -> tuple[Tensor, Tensor, Tensor]:
     query, key, *rest = write_inputs(batch, form)
     return query, key, rest[0] if rest else key
 
@@ -36,8 +36,8 @@ def test_node_order_does_not_matter(batch: Ragged, form: str, tile: tuple[int, i
     with tile_sizes(*tile):
         state = ops.write(query, key, value, index, num_graphs=graphs)
         moved = ops.write(query, key[order], value[order], index[order], num_graphs=graphs)
-        context = ops.read(*read_inputs(batch, "own heads"), index)
-        node_query, *slots = read_inputs(batch, "own heads")
+        context = ops.read(*read_inputs(batch, "separate heads"), index)
+        node_query, *slots = read_inputs(batch, "separate heads")
         assert_close(ops.read(node_query[order], *slots, index[order]), context[order])
     assert_states_equal(moved, state)
 
@@ -58,7 +58,7 @@ def test_batch_mates_and_graph_order_do_not_matter(batch: Ragged, form: str, til
 
 
 def test_a_write_that_normalises_over_the_batch_fails_the_same_check() -> None:
-    """The control: one softmax over all graphs changes with batch mates."""
+    """Control: one softmax over all graphs depends on the other graphs of the batch."""
     batch = Ragged((3, 5), True, seed=1)
     query, key, value = inputs(batch)
     mine = batch.index() == 0
@@ -82,7 +82,7 @@ def test_replication_adds_log_r_to_the_mass_and_nothing_to_the_content(
 
 
 def test_a_sum_fails_the_replication_check() -> None:
-    """The control: an unnormalised content grows with the copies."""
+    """Control: an unnormalised content grows with the number of copies."""
     query, key, value = inputs(Ragged((5,), True, seed=1))
     once, twice = ops.write(query, key, value), ops.write(query, key.repeat(2, 1, 1), value.repeat(2, 1, 1))
     with pytest.raises(AssertionError):
@@ -126,7 +126,7 @@ def test_masked_nodes_have_no_effect_and_receive_none(batch: Ragged, form: str, 
 @given(ragged(), TILE)
 def test_nodes_that_do_not_read_get_zero_and_change_nothing(batch: Ragged, tile: tuple[int, int, int]) -> None:
     index, where = batch.index(), batch.mask(salt=7)
-    query, key, value = read_inputs(batch, "own heads")
+    query, key, value = read_inputs(batch, "separate heads")
     spoilt = query.masked_fill(~where[:, None, None], float("nan"))
     with tile_sizes(*tile):
         (context,), grads = with_gradients(lambda *t: ops.read(*t, index, where=where), spoilt, key, value)

@@ -1,4 +1,4 @@
-"""Every path of the read equals the oracle on values and all gradients."""
+"""Every code path of the read equals the oracle on values and all gradients."""
 
 from typing import Any
 
@@ -63,18 +63,18 @@ def test_is_as_exact_as_the_formula(dtype: torch.dtype, form: str) -> None:
     assert_as_exact(draws(form, dtype))
 
 
-def test_a_read_of_rounded_inputs_is_found_out() -> None:
-    def rounded(*inputs: Tensor, **given: Any) -> Any:
-        return read_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **given)
+def test_control_a_read_of_rounded_inputs_fails() -> None:
+    def rounded(*inputs: Tensor, **options: Any) -> Any:
+        return read_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **options)
 
     with pytest.raises(AssertionError, match="are allowed"):
-        assert_as_exact(draws("own heads", torch.float32, rounded), WAYS[:1])
+        assert_as_exact(draws("separate heads", torch.float32, rounded), WAYS[:1])
 
 
-def test_a_wrong_read_is_found_out() -> None:
-    """The control: slots of another graph, and keys that get no gradient."""
+def test_control_wrong_reads_fail() -> None:
+    """Controls: slots of another graph, and keys without a gradient."""
     batch = Ragged(MIXED, False, seed=3)
-    right = reader(ops.read, "own heads", batch)
+    right = reader(ops.read, "separate heads", batch)
 
     def next_graph(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return right(query, key, value.roll(1, dims=0))
@@ -84,7 +84,7 @@ def test_a_wrong_read_is_found_out() -> None:
 
     for wrong in (next_graph, detached):
         with pytest.raises(AssertionError):
-            assert_same(wrong, reader(reference.read, "own heads", batch), *read_inputs(batch, "own heads"))
+            assert_same(wrong, reader(reference.read, "separate heads", batch), *read_inputs(batch, "separate heads"))
 
 
 @FORMS
@@ -124,14 +124,14 @@ def test_residual_is_the_query_and_its_context(
 
 def test_without_index_all_nodes_read_the_one_graph() -> None:
     batch = Ragged((13,), True, seed=2)
-    inputs = read_inputs(batch, "own heads")
+    inputs = read_inputs(batch, "separate heads")
     with tile_sizes(2, 3):
         assert_close(ops.read(*inputs), reference.read(*inputs))
 
 
 def test_shapes_are_nodes_heads_dim() -> None:
     batch = Ragged((4, 7), True, seed=2)
-    assert ops.read(*read_inputs(batch, "own heads"), batch.index()).shape == (11, HEADS, VDIM)
+    assert ops.read(*read_inputs(batch, "separate heads"), batch.index()).shape == (11, HEADS, VDIM)
     assert ops.read(*read_inputs(batch, "folded"), batch.index(), sum_heads=True).shape == (11, 1, VDIM)
 
 
@@ -151,7 +151,7 @@ def test_weights_are_the_softmax_behind_the_context(form: str, tile: tuple[int, 
 
 def test_weights_of_a_key_with_one_graph_are_those_of_a_shared_key() -> None:
     batch = Ragged((4, 7), True, seed=2)
-    query, key, _ = read_inputs(batch, "own heads")
+    query, key, _ = read_inputs(batch, "separate heads")
     shared = key[0]
     assert_close(
         ops.read_weights(query, shared.unsqueeze(0), batch.index()), ops.read_weights(query, shared, batch.index())

@@ -1,4 +1,4 @@
-"""The oracle itself, against numbers worked out by hand."""
+"""The oracle, compared with numbers computed by hand."""
 
 import math
 
@@ -31,7 +31,7 @@ def test_log_weight_multiplies() -> None:
     assert state.log_mass.exp().item() == pytest.approx(13 + 5, abs=1e-12)
 
 
-def test_a_weight_of_each_slot_and_head_is_that_of_its_own_write() -> None:
+def test_a_weight_per_slot_and_head_equals_separate_writes() -> None:
     weight = torch.tensor([[[0.0, 1.0], [-2.0, 0.5]]] * 3, dtype=F64) * torch.arange(3, dtype=F64).view(3, 1, 1)
     together = reference.write(ONE.expand(2, 2, 1), KEY, VALUE, log_weight=weight)
     for slot in range(2):
@@ -84,7 +84,7 @@ def test_anchored_counts_the_anchor_as_one_more_node(size: float) -> None:
         assert feature.item() == pytest.approx(number, abs=1e-10)
 
 
-def test_the_anchor_of_an_empty_set_has_it_all() -> None:
+def test_the_anchor_weight_of_an_empty_set_is_one() -> None:
     state = SlotState(ONE.unsqueeze(0), torch.full((1, 1, 1), float("-inf"), dtype=F64))
     anchor_logit = torch.full((1, 1), 3.0, dtype=F64)
     assert reference.anchored(state, anchor_logit, 7 * ONE).item() == 7.0
@@ -93,7 +93,7 @@ def test_the_anchor_of_an_empty_set_has_it_all() -> None:
     assert reference.softplus_odds(state, anchor_logit).item() == 0.0
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_inputs_give_empty_outputs() -> None:
     nobody = torch.zeros(0, 1, 1, dtype=F64)
     assert reference.write(ONE, nobody, nobody, torch.zeros(0).long(), num_graphs=0).content.shape == (0, 1, 1, 1)
     assert reference.read(nobody, ONE, torch.ones(1, 1, 1, 1)).shape == (0, 1, 1)

@@ -17,7 +17,7 @@ FALSE_ALARM = 1e-6
 
 
 def nodes(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Query, key, value, and how likely each node is to be sampled: likelier where its score is low."""
+    """Return query, key, value and the sampling probability of each node, larger for lower scores."""
     generator = torch.Generator().manual_seed(seed)
     query = torch.randn(SLOTS, HEADS, DIM, generator=generator, dtype=torch.float64) / 2
     key = torch.randn(count, HEADS, DIM, generator=generator, dtype=torch.float64)
@@ -29,14 +29,14 @@ def nodes(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def write_samples(
     query: Tensor, key: Tensor, value: Tensor, drawn: Tensor, log_weight: Tensor | None = None
 ) -> SlotState:
-    """``drawn`` ``[samples, nodes]`` -> the state of every sample, each a graph of its own."""
+    """Return the state of each sample in the mask ``drawn`` ``[samples, nodes]``, as a separate graph."""
     sample, node = drawn.nonzero(as_tuple=True)
     weight = None if log_weight is None else log_weight[node]
     return ops.write(query, key[node], value[node], sample, num_graphs=drawn.size(0), log_weight=weight)
 
 
 def every_subset(count: int, p: Tensor) -> tuple[Tensor, Tensor]:
-    """All samples there are, and how likely each is when nodes are drawn independently."""
+    """Return all possible samples and their probabilities for independent draws."""
     drawn = (torch.arange(2**count).unsqueeze(1) >> torch.arange(count)) & 1 == 1
     return drawn, torch.where(drawn, p, 1 - p).prod(dim=1)
 
@@ -62,12 +62,12 @@ def test_log_mass_is_biased_downwards_and_content_is_biased() -> None:
 
 
 def deviations(estimates: Tensor, truth: Tensor) -> Tensor:
-    """How many standard errors the mean of the samples' masses is from the truth, for every slot and head."""
+    """Return the deviation of the mean mass from the exact mass in standard errors, per slot and head."""
     return (estimates.mean(dim=0) - truth) / (estimates.std(dim=0) / len(estimates) ** 0.5)
 
 
 def limit() -> float:
-    """Deviation that is exceeded by chance with FALSE_ALARM at most, over all slots and heads (union bound)."""
+    """Return the deviation exceeded by chance with probability at most FALSE_ALARM, by a union bound."""
     return NormalDist().inv_cdf(1 - FALSE_ALARM / (2 * SLOTS * HEADS))
 
 

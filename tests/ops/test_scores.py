@@ -37,8 +37,8 @@ def test_equal_the_gathered_products(tile: tuple[int, int, int], shared: bool, h
     plan = ops.plan(BATCH.index(), num_graphs=BATCH.num_graphs)
 
     def scores(slots: Tensor, nodes: Tensor) -> Tensor:
-        found = slot_scores(slots, nodes, plan, heads_first=heads_first)
-        return found.transpose(1, 2) if heads_first else found
+        dots = slot_scores(slots, nodes, plan, heads_first=heads_first)
+        return dots.transpose(1, 2) if heads_first else dots
 
     with tile_sizes(*tile):
         assert_same(scores, gathered, *inputs(shared, heads))
@@ -55,6 +55,6 @@ def test_derivatives(tile: tuple[int, int, int], heads: int) -> None:
     leaves = [tensor.requires_grad_() for tensor in inputs(False, heads)]
     with tile_sizes(*tile):
         assert torch.autograd.gradcheck(
-            lambda *given: slot_scores(*given, plan), leaves, fast_mode=True, check_batched_grad=True
+            lambda *inputs: slot_scores(*inputs, plan), leaves, fast_mode=True, check_batched_grad=True
         )
-        assert torch.autograd.gradgradcheck(lambda *given: slot_scores(*given, plan), leaves, fast_mode=True)
+        assert torch.autograd.gradgradcheck(lambda *inputs: slot_scores(*inputs, plan), leaves, fast_mode=True)

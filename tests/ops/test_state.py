@@ -1,4 +1,4 @@
-"""What can be made of the two statistics: merging, anchoring, mass features, the total."""
+"""Functions of the two statistics: merging, anchoring, mass features, the total."""
 
 import math
 
@@ -18,8 +18,8 @@ GRAPHS = 5
 
 
 def states(batch: Ragged, parts: int) -> list[SlotState]:
-    """The same graphs written in ``parts`` disjoint parts, some of them empty."""
-    query, key, value = write_inputs(batch, "own heads")
+    """Write the same graphs in ``parts`` disjoint parts, some of them empty."""
+    query, key, value = write_inputs(batch, "separate heads")
     part = torch.randint(parts, (batch.num_nodes,), generator=batch.generator())
     index = batch.index()
     return [ops.write(query, key, value, index, num_graphs=batch.num_graphs, where=part == p) for p in range(parts)]
@@ -27,7 +27,7 @@ def states(batch: Ragged, parts: int) -> list[SlotState]:
 
 @given(ragged(), st.integers(1, 5))
 def test_merge_of_any_split_is_the_whole(batch: Ragged, parts: int) -> None:
-    whole = writer(ops.write, "own heads", batch)(*write_inputs(batch, "own heads"))
+    whole = writer(ops.write, "separate heads", batch)(*write_inputs(batch, "separate heads"))
     merged = ops.merge(*states(batch, parts))
     assert_close(merged.content, whole.content)
     assert_close(merged.log_mass, whole.log_mass)
@@ -43,9 +43,9 @@ def test_merge_is_commutative_and_associative(batch: Ragged, order: list[int]) -
 
 
 def test_a_plain_mean_of_contents_is_not_a_merge() -> None:
-    """The control: forgetting the masses fails the check that the merge passes."""
+    """Control: a merge that ignores the masses fails the check."""
     batch = Ragged((3, 11), True, seed=5)
-    whole = writer(ops.write, "own heads", batch)(*write_inputs(batch, "own heads"))
+    whole = writer(ops.write, "separate heads", batch)(*write_inputs(batch, "separate heads"))
     one, other = states(batch, 2)
     with pytest.raises(AssertionError):
         assert_close((one.content + other.content) / 2, whole.content)
@@ -105,7 +105,7 @@ def test_merge_of_extreme_masses_stays_finite(size: float) -> None:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["light first", "heavy first"])
 @pytest.mark.parametrize("gap", [1e3, 1e4])
 def test_merge_of_masses_far_apart_is_the_heavier_one(gap: float, order: tuple[int, int]) -> None:
-    """Relative to the largest mass: relative to any other, the exponential of the gap overflows."""
+    """Masses must be relative to the largest: relative to another, the exponential of the difference overflows."""
     light, log_mass, heavy, _ = random_states(2, torch.float32)
     contents, masses = [light, heavy], [log_mass, log_mass + gap]
     leaves = [tensor.clone().requires_grad_() for at in order for tensor in (contents[at], masses[at])]
@@ -139,9 +139,9 @@ def test_features_of_the_mass_equal_the_oracle(feature: str) -> None:
 
 
 def test_anchored_is_attention_over_the_nodes_and_one_more() -> None:
-    """``eq:anchored`` needs no nodes: the anchor as a node, with a score and a value of its own, gives the same."""
+    """Adding the anchor as a node with its score and value gives the same result as ``eq:anchored``."""
     batch = Ragged((13,), True, seed=2)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     s0, a = batch.randn(SLOTS, HEADS, salt=8), batch.randn(SLOTS, HEADS, VDIM, salt=9)
     scores = torch.cat([torch.einsum("mhd,nhd->nmh", query, key), s0.unsqueeze(0)])
     values = torch.cat([value.unsqueeze(1).expand(-1, SLOTS, -1, -1), a.unsqueeze(0)])
@@ -202,7 +202,7 @@ def test_mass_features_agree_with_the_anchor_weight_at_any_size(odds: float) -> 
 
 def test_total_is_the_unnormalised_sum() -> None:
     batch = Ragged((13, 5), False, seed=2)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     total = ops.write(query, key, value, batch.index()).total
     weights = torch.einsum("mhd,nhd->nmh", query, key).exp()
     expected = torch.zeros_like(total).index_add(0, batch.index(), torch.einsum("nmh,nhd->nmhd", weights, value))

@@ -1,4 +1,4 @@
-"""Wrong input of the ops on states, and of those for looking inside: the words of a message that matter."""
+"""Error messages of ops on states and of attention weights, matched on their key words."""
 
 import re
 from collections.abc import Callable
@@ -114,7 +114,7 @@ ROWS = [*OF_STATES, *OF_ANCHORS, *OF_SCORES, *((op, RIGHT[op], *row) for op, *ro
     ROWS,
     ids=[f"{row[0].__name__}-{next(iter(row[2]))}-{row[4][:30]}" for row in ROWS],
 )
-def test_the_other_ops(
+def test_messages_of_the_other_ops(
     op: Callable[..., Any], right: dict[str, Any], wrong: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     op(**right)
@@ -132,7 +132,7 @@ def test_the_other_ops(
         ((STATE, SlotState(*(t.to("meta") for t in STATE))), ValueError, "states[1].content is on meta but"),
     ],
 )
-def test_what_cannot_be_merged(states: tuple[Any, ...], error: type[Exception], words: str) -> None:
+def test_messages_of_merge(states: tuple[Any, ...], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=f"^merge: {re.escape(words)}"):
         ops.merge(*states)
     with pytest.raises(TypeError, match=r"^all_merge: state is None but a SlotState was expected"):
@@ -140,7 +140,7 @@ def test_what_cannot_be_merged(states: tuple[Any, ...], error: type[Exception], 
 
 
 def test_a_learned_null_slot_may_be_nan() -> None:
-    """Training that has diverged shows in the loss; a constant that is NaN is a mistake."""
+    """Diverged training shows in the loss, but a constant NaN is a mistake."""
     nan = torch.full((HEADS,), float("nan"))
     assert bool(ops.compete(**{**COMPETE, "null_logit": nan.clone().requires_grad_()}).isnan().all())
     with mooring.checks(False):

@@ -1,4 +1,4 @@
-"""A write over chunks is the write over all of them."""
+"""A write over chunks equals the write over their union."""
 
 import pytest
 import torch
@@ -17,14 +17,14 @@ from cases import log_weight, write_inputs  # isort: skip
 @pytest.mark.parametrize("null", [None, torch.tensor([0.5, -1.0]).double()], ids=["", "competing"])
 @given(batch=ragged(), size=st.integers(1, 5))
 def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: Tensor | None) -> None:
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     index, weight = batch.index(), log_weight(batch, "some -inf")
     assert weight is not None
     starts = range(0, max(batch.num_nodes, 1), size)
     chunks = [tuple(tensor[at : at + size] for tensor in (key, value, index, weight)) for at in starts]
     state = write_stream(query, [NodeChunk(*chunks[0]), *chunks[1:]], num_graphs=batch.num_graphs, null_logit=null)
-    given = {"num_graphs": batch.num_graphs, "log_weight": weight, "null_logit": null}
-    whole = ops.write(query, key, value, index, **given)
+    options = {"num_graphs": batch.num_graphs, "log_weight": weight, "null_logit": null}
+    whole = ops.write(query, key, value, index, **options)
     assert_close(state.content, whole.content)
     assert_close(state.log_mass, whole.log_mass)
 
@@ -32,7 +32,7 @@ def test_any_chunks_give_the_whole(batch: Ragged, size: int, null: Tensor | None
 @pytest.mark.parametrize("order", ["sorted", "unsorted", "all graphs first"])
 def test_chunks_of_few_graphs_give_the_whole_with_gradients(order: str) -> None:
     batch = Ragged((3, 1, 4) * 10, order != "unsorted", seed=2)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     index, cuts = batch.index(), (7, 9, 30, 61)
     if order == "all graphs first":
         index, cuts = index.view(10, 8).t().flatten(), (60, 70, 75)
@@ -76,17 +76,17 @@ def test_no_chunks() -> None:
 
 def test_chunks_with_graph_ids_need_their_number() -> None:
     batch = Ragged((3, 5), True, seed=1)
-    query, *nodes = write_inputs(batch, "own heads")
+    query, *nodes = write_inputs(batch, "separate heads")
     with pytest.raises(ValueError, match="write_stream") as caught:
         write_stream(query, [(*nodes, batch.index())])
     assert str(caught.value) == (
         "write_stream: chunks have an index but num_graphs is missing. "
-        "Pass num_graphs: a chunk need not see the last graph."
+        "Pass num_graphs: a chunk need not contain the last graph."
     )
 
 
 def test_chunks_with_plans_need_no_number() -> None:
     batch = Ragged((3, 5), True, seed=1)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     plan = ops.plan(batch.index(), num_graphs=2)
     assert_close(write_stream(query, [(key, value, plan)]).content, ops.write(query, key, value, plan).content)

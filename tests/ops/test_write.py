@@ -1,4 +1,4 @@
-"""Every path of the write equals the oracle on values and all gradients."""
+"""Every code path of the write equals the oracle on values and all gradients."""
 
 from typing import Any
 
@@ -73,16 +73,16 @@ def test_is_as_exact_as_the_formula(dtype: torch.dtype, form: str) -> None:
     assert_as_exact(draws(form, dtype))
 
 
-def test_a_write_of_rounded_inputs_is_found_out() -> None:
-    def rounded(*inputs: Tensor, **given: Any) -> Any:
-        return written_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **given)
+def test_control_a_write_of_rounded_inputs_fails() -> None:
+    def rounded(*inputs: Tensor, **options: Any) -> Any:
+        return written_out(*(one.half().float() if one.is_floating_point() else one for one in inputs), **options)
 
     with pytest.raises(AssertionError, match="are allowed"):
-        assert_as_exact(draws("own heads", torch.float32, rounded), WAYS[:1])
+        assert_as_exact(draws("separate heads", torch.float32, rounded), WAYS[:1])
 
 
-def test_a_wrong_write_is_found_out() -> None:
-    """The control: content of the whole batch instead of each graph, and a mass that forgets its largest score."""
+def test_control_wrong_writes_fail() -> None:
+    """Controls: content of the whole batch instead of each graph, and a mass without its largest score."""
     batch = Ragged(MIXED, False, seed=3)
 
     def across_graphs(query: Tensor, key: Tensor, value: Tensor) -> SlotState:
@@ -90,11 +90,11 @@ def test_a_wrong_write_is_found_out() -> None:
         return SlotState(*(entry.expand(batch.num_graphs, *entry.shape[1:]) for entry in state))
 
     def unweighted(query: Tensor, key: Tensor, value: Tensor) -> SlotState:
-        return writer(ops.write, "own heads", batch)(query, key.detach(), value)
+        return writer(ops.write, "separate heads", batch)(query, key.detach(), value)
 
     for wrong in (across_graphs, unweighted):
         with pytest.raises(AssertionError):
-            assert_same(wrong, writer(reference.write, "own heads", batch), *write_inputs(batch, "own heads"))
+            assert_same(wrong, writer(reference.write, "separate heads", batch), *write_inputs(batch, "separate heads"))
 
 
 @FORMS
@@ -115,7 +115,7 @@ def test_gradcheck(form: str, tile: tuple[int, int, int]) -> None:
 
 def test_without_index_all_nodes_are_one_graph() -> None:
     batch = Ragged((13,), True, seed=2)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     with tile_sizes(2, 3):
         alone, indexed = ops.write(query, key, value), ops.write(query, key, value, batch.index())
     assert_close(alone.content, indexed.content)
@@ -124,7 +124,7 @@ def test_without_index_all_nodes_are_one_graph() -> None:
 
 def test_shapes_are_graphs_slots_heads_dim() -> None:
     batch = Ragged((4, 7), True, seed=2)
-    query, key, value = write_inputs(batch, "own heads")
+    query, key, value = write_inputs(batch, "separate heads")
     state = ops.write(query, key, value, batch.index(), num_graphs=11)
     assert state.content.shape == (11, SLOTS, HEADS, VDIM)
     assert state.log_mass.shape == (11, SLOTS, HEADS)
@@ -157,7 +157,7 @@ def test_weights_of_one_graph_need_no_index() -> None:
     assert_close(weights.sum(dim=0), torch.ones(SLOTS, HEADS).double())
 
 
-def test_weights_of_several_graphs_need_to_know_which() -> None:
+def test_weights_of_several_graphs_need_an_index() -> None:
     query, key, index = torch.randn(2, 2, 3), torch.randn(4, 1, 3), torch.arange(4)
     state = ops.write(query, key, torch.randn(4, 2, 5), index)
     with pytest.raises(ValueError, match="write_weights: state has 4 graphs but without index all nodes are one graph"):

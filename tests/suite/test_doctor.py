@@ -47,7 +47,7 @@ def test_a_wrong_back_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return content * 1.001, log_mass
 
     monkeypatch.setattr(plain, "write", write)
-    monkeypatch.setattr(backend, "native_code", lambda: None)
+    monkeypatch.setattr(backend, "load_native", lambda: None)
     done = run(monkeypatch, ("oracle", "repeatable"))
     assert done.exit_code == 1
     assert "1 wrong" in done.output

@@ -17,7 +17,7 @@ from mooring.named import suggest
 from mooring.nn import SlotVirtualNode
 from mooring.nn.checks import check_placed, check_width
 from mooring.ops.checks import check_count, check_flag, check_floating, check_rank, checks_values, readable
-from mooring.ops.state import lasting
+from mooring.ops.state import outside_inference_mode
 
 #: Number of values of each of OGB's nine atom features: atomic number, chirality, degree, formal charge, hydrogens,
 #: radical electrons, hybridisation, aromatic, in a ring.
@@ -64,7 +64,7 @@ class CategoryEncoder(nn.Module):
         """Return the first row of each feature's table."""
         if device in self._starts and not torch.compiler.is_compiling():
             return self._starts[device]
-        starts = lasting(lambda: torch.tensor([0, *accumulate(self.sizes[:-1])], device=device))
+        starts = outside_inference_mode(lambda: torch.tensor([0, *accumulate(self.sizes[:-1])], device=device))
         if readable(starts):
             self._starts[device] = starts
         return starts

@@ -17,7 +17,7 @@ from mooring.models.readout import READOUTS, Readout, ReadoutName, log_size
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_nodes, check_plan, check_positive, check_return_state, check_share
 from mooring.ops import Plan
-from mooring.ops.checks import check_count, check_flag, check_rows, check_tensor, described, refuse_jit_trace
+from mooring.ops.checks import check_count, check_flag, check_rows, check_tensor, described, reject_jit_trace
 
 LogSize = Literal["nodes", "head"]
 
@@ -204,7 +204,7 @@ class GNN(nn.Module):
     def _check(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None, pe: Tensor | None) -> None:
         """Check the inputs of our encoders; a custom encoder checks its input itself."""
         who = type(self).__name__
-        refuse_jit_trace(who)
+        reject_jit_trace(who)
         check_tensor(who, "x", x)
         parts: dict[str, tuple[str, Any]] = {
             "encoder": ("x", x),

@@ -41,7 +41,7 @@ class Routes(NamedTuple):
     slot: Tensor
     node: Tensor
     scores: Tensor | None = None
-    code: backend.ScoredCode | None = None
+    code: backend.ScoredOps | None = None
 
     def hidden(self, seen: Bool[Tensor, " nodes"] | None) -> Routes:
         """Put zeros in place of the nodes that must not be seen."""
@@ -55,7 +55,7 @@ class Routes(NamedTuple):
     def scored(self, plan: Plan) -> Routes:
         """Compute the scores once for the write and the read, if that is faster."""
         table, node = self.slot.flatten(0, 1), self.node.squeeze(1)
-        code = backend.for_scores(plan, table.size(0), table, node)
+        code = backend.select_for_scores(plan, table.size(0), table, node)
         if code is None:
             return self
         dtype = statistics_dtype(node.dtype)

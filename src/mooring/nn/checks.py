@@ -125,7 +125,7 @@ def sole_plan(who: str, plan: Any, **others: Any) -> Plan:
 def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:
     """Shape, dtype and device of the node features, which the caller's user knows as ``name``."""
     who = type(module).__name__
-    checks.refuse_jit_trace(who)
+    checks.reject_jit_trace(who)
     checks.check_rank(who, name, x, "nodes channels")
     if not x.is_floating_point():
         checks.check_floating(who, **{name: x})

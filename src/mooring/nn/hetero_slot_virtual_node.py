@@ -43,7 +43,7 @@ from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag, check_log_weight, described
-from mooring.ops.state import nothing_as_zero
+from mooring.ops.state import finite_or_zero
 
 # The only type of a module with one width for all; users never see it, and may have a type of this name.
 SHARED = "shared"
@@ -309,7 +309,7 @@ class HeteroSlotVirtualNode(nn.Module):
             "log_weight": log_weight,
         }
         written = gathered(part.write, "weights", own, hide(seen, writes), plan, **given)
-        share = (own.log_mass - nothing_as_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
+        share = (own.log_mass - finite_or_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
         read = gathered(part.read, "weights", hide(seen, reads), whole.slots, plan, hide_address(routes, reads))
         return written * share, read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
 

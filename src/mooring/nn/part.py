@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mooring.ops.checks import readable
-from mooring.ops.state import weightless
+from mooring.ops.state import all_neginf
 
 
 def writers(
@@ -19,7 +19,7 @@ def writers(
     if log_weight is None:
         writes = sources
     else:
-        present = ~weightless(log_weight)
+        present = ~all_neginf(log_weight)
         writes = present if sources is None else present & sources
     if writes is None or not readable(writes):
         return writes

@@ -1,4 +1,4 @@
-"""Mathematics on tensors: what a slot keeps of a set of nodes, and how nodes get it back.
+"""Mathematics on tensors: the state that a slot computes from a set of nodes, and how nodes read it.
 
 Axes come in one order everywhere: nodes, graphs, slots, heads, dim.
 """

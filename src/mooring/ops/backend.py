@@ -1,11 +1,12 @@
-"""Which code computes an op: the one place where that is decided.
+"""The choice of the back end that computes an op.
 
 - ``"tiles"`` (:mod:`mooring.ops.tiles`): no padding to the largest graph, memory that does not grow with the nodes, and
-  a backward of its own. For large or uneven batches on a CPU.
-- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; where the data
-  cannot be inspected (export, fake or meta tensors) or PyTorch's own derivatives are wanted (forward mode,
-  ``torch.func``); and on other devices.
-- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU where the kernels
+  a custom backward. For large or uneven batches on a CPU.
+- ``"plain"`` (:mod:`mooring.ops.plain`): a few PyTorch calls. For batches of small graphs on a CPU; if the data
+  cannot be inspected (export, fake or meta tensors) or autograd must see every step (forward mode, ``torch.func``); and
+  on other devices.
+- ``"native"`` (:mod:`mooring.ops.native`): C++ operators in float32 on a CPU, if ``mooring-native`` is installed.
+- ``"triton"`` (:mod:`mooring.ops.triton`): one launch per step over graphs of any sizes, on a GPU on which the kernels
   pass a check on first use (:mod:`mooring.ops.triton.proof`). ``use_backend("triton")`` skips the check.
 
 All of them are compared with :mod:`mooring.ops.reference` on values and gradients.
@@ -33,16 +34,16 @@ from mooring.ops.state import in_forward_mode
 Backend = Literal["tiles", "plain", "native", "triton"]
 
 TRITON_DEVICES = ("cuda",)
-# Head width, or width of folded features, that the Triton kernels take.
+# Largest head width, or width of folded features, of the Triton kernels.
 WIDEST = 256
 
-# Numbers up to which Slot-FiLM is computed plainly on a CPU. Forward and backward in ms, tiles -> plain: 250 nodes, 64
-# wide, 0.57 -> 0.50; 1,026 nodes 1.03 -> 1.19; 4,000 nodes 3.3 -> 4.8; 8,386 nodes, 128 wide, 19.8 -> 25.5.
+# Largest nodes * channels for which Slot-FiLM uses plain on a CPU. Forward and backward in ms, tiles -> plain: 250
+# nodes, 64 wide, 0.57 -> 0.50; 1,026 nodes 1.03 -> 1.19; 4,000 nodes 3.3 -> 4.8; 8,386 nodes, 128 wide, 19.8 -> 25.5.
 SMALL_FILM = 1 << 15
 
 
 class use_backend(Switch):
-    """Compute every op with one back end: from here on, or inside a ``with`` block. None chooses by device and shape.
+    """Compute every op with one back end: from here on, or inside a ``with`` block. None: chosen by device and shape.
 
     >>> with use_backend("plain"):
     ...     current_backend()
@@ -56,7 +57,7 @@ class use_backend(Switch):
             raise ValueError(
                 f"use_backend: got {name!r} but 'tiles', 'plain', 'native', 'triton' or None was expected."
             )
-        if name == "native" and native_code() is None:
+        if name == "native" and load_native() is None:
             raise ValueError(
                 "use_backend: 'native' needs mooring-native. Run pip install --no-build-isolation ./native."
             )
@@ -64,12 +65,12 @@ class use_backend(Switch):
 
 
 def current_backend() -> Backend | None:
-    """The back end asked for by :class:`use_backend`; None where it is chosen."""
+    """Return the back end set by :class:`use_backend`; None if it is chosen by device and shape."""
     return cast("Backend | None", use_backend.value)
 
 
-class Code(Protocol):
-    """What a back end is: the two ops and the scores in folded shapes, see :mod:`mooring.ops.plain`."""
+class BackendOps(Protocol):
+    """Interface of a back end: the two ops and the scores in folded shapes, see :mod:`mooring.ops.plain`."""
 
     write: Callable[..., tuple[Tensor, Tensor]]
     read: Callable[..., Tensor]
@@ -77,63 +78,63 @@ class Code(Protocol):
 
 
 @runtime_checkable
-class ScoredCode(Protocol):
-    """Two ops of scores that were computed before, see :mod:`mooring.ops.plain`."""
+class ScoredOps(Protocol):
+    """Interface of a back end that accepts precomputed scores, see :mod:`mooring.ops.plain`."""
 
     write_scored: Callable[..., tuple[Tensor, Tensor]]
     read_scored: Callable[..., Tensor]
 
 
-def of(plan: Plan, *tensors: Tensor | None) -> Code:
-    """The code for these inputs."""
+def select(plan: Plan, *tensors: Tensor | None) -> BackendOps:
+    """Pick the back end for these inputs."""
     name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "triton":
         from mooring.ops import triton  # imports Triton
 
-        return cast(Code, triton)
+        return cast(BackendOps, triton)
     if name == "native":
-        return cast(Code, native_code())
-    return cast(Code, plain if name == "plain" else tiles)
+        return cast(BackendOps, load_native())
+    return cast(BackendOps, plain if name == "plain" else tiles)
 
 
-def for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredCode | None:
-    """Return the code for a write and a read of the same scores; None if each had better compute its own."""
+def select_for_scores(plan: Plan, rows: int, *tensors: Tensor) -> ScoredOps | None:
+    """Pick the back end for a write and a read that share scores; None if separate scores are faster."""
     name = choose(*tensors, small=lambda: plain.is_small(plan))
     if name == "native":
-        native: Any = native_code()
-        takes = native.suits(tensors) and native.keeps_scores(plan.num_nodes, rows)
-        return cast(ScoredCode, native) if takes else None
-    return cast(ScoredCode, plain) if name == "plain" and plan.is_concrete else None
+        native: Any = load_native()
+        shares = native.suits(tensors) and native.keeps_scores(plan.num_nodes, rows)
+        return cast(ScoredOps, native) if shares else None
+    return cast(ScoredOps, plain) if name == "plain" and plan.is_concrete else None
 
 
 def choose(*tensors: Tensor | None, small: Callable[[], bool]) -> Backend:
-    """The back end for these inputs; ``small`` says whether a CPU does better without tiles."""
+    """Return the name of the back end for these inputs; ``small()``: whether plain is faster than tiles on a CPU."""
     forced = cast("Backend | None", use_backend.value)
     if forced is not None:
-        # A traced op would drop tangents without a word; the same code untraced refuses them by itself.
+        # A traced custom op would silently drop tangents; eager code raises.
         if forced != "plain" and torch.compiler.is_compiling() and in_forward_mode():
             raise NotImplementedError(
                 f"use_backend: {forced!r} has no derivatives in forward mode. Use 'plain', or None to let it choose."
             )
         return "tiles" if forced == "native" and torch.compiler.is_compiling() else forced
-    given = [tensor for tensor in tensors if tensor is not None]
-    if torch.compiler.is_exporting() or any(needs_pytorch(tensor) for tensor in given):
+    inputs = [tensor for tensor in tensors if tensor is not None]
+    if torch.compiler.is_exporting() or any(needs_pytorch(tensor) for tensor in inputs):
         return "plain"
-    device = given[0].device.type
-    if device in TRITON_DEVICES and _suits_triton(given) and _triton_works(given[0].device, given[0].dtype):
+    device = inputs[0].device.type
+    if device in TRITON_DEVICES and _suits_triton(inputs) and _triton_works(inputs[0].device, inputs[0].dtype):
         return "triton"
     if device != "cpu":
         return "plain"
-    # Under autocast PyTorch's own backward would form products of half precision.
+    # Under autocast PyTorch's own backward would compute matrix products in half precision.
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return "tiles"
-    if not _are_products_counted() and (native := native_code()) is not None and native.suits(given):
+    if not _are_products_counted() and (native := load_native()) is not None and native.suits(inputs):
         return "native"
     return "plain" if small() else "tiles"
 
 
 def _are_products_counted() -> bool:
-    """Return whether a mode is active that counts products, and must see PyTorch's own."""
+    """Return whether an active dispatch mode counts products, and so must see PyTorch operators."""
     if not torch._C._len_torch_dispatch_stack():
         return False
     modes = _get_current_dispatch_mode_stack()
@@ -141,7 +142,7 @@ def _are_products_counted() -> bool:
 
 
 @cache
-def native_code() -> Any:
+def load_native() -> Any:
     """Return :mod:`mooring.ops.native` if its operators are installed and can be loaded; None otherwise."""
     if importlib.util.find_spec("mooring_native") is None:
         return None
@@ -151,12 +152,12 @@ def native_code() -> Any:
 
 @torch.compiler.assume_constant_result
 def _triton_works(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether the kernels are right on the device; a traced graph is told while it is traced."""
+    """Return whether the kernels passed their check on the device; a constant under tracing."""
     from mooring.ops.triton.proof import works
 
     return works(device, dtype)
 
 
 def _suits_triton(tensors: list[Tensor]) -> bool:
-    """Float64 has no kernel; beyond this width registers spill."""
+    """Return whether the kernels support the inputs: no float64; wider inputs would spill registers."""
     return all(tensor.dtype != torch.float64 and tensor.size(-1) <= WIDEST for tensor in tensors)

@@ -1,4 +1,7 @@
-"""Input checks of the public boundary: who, which argument, what it got, what it expected, what to do."""
+"""Input checks of the public functions and modules.
+
+A message names the caller, the argument, its value, the expected value and a remedy.
+"""
 
 from __future__ import annotations
 
@@ -14,53 +17,53 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 class Switch:
-    """A setting of the whole process: from where it is made on, or inside a ``with`` block, then as it was before.
+    """A process-wide setting: it takes effect at construction; a ``with`` block restores the previous value at its end.
 
-    Threads share it: blocks that overlap in several threads end in any order, and so may leave either setting behind.
+    Threads share the setting. If ``with`` blocks of several threads overlap, either value may remain at the end.
     """
 
     value: ClassVar[Any] = None
     _latest: ClassVar[Switch | None] = None
 
-    def __init__(self, asked: Any) -> None:
-        own = type(self)
-        self._asked, self._made_over = asked, own.value
-        self._found: list[Any] = []
-        own.value, own._latest = asked, self
+    def __init__(self, value: Any) -> None:
+        cls = type(self)
+        self._value, self._value_at_construction = value, cls.value
+        self._values_to_restore: list[Any] = []
+        cls.value, cls._latest = value, self
 
     def __enter__(self) -> None:
-        own = type(self)
-        # Entered where it is made, the block ends with what was before that; entered later, with what it finds there.
-        self._found.append(self._made_over if own._latest is self else own.value)
-        own.value, own._latest = self._asked, None
+        cls = type(self)
+        # `with Switch(v):` restores the value from before construction; a Switch entered later, the value at entry.
+        self._values_to_restore.append(self._value_at_construction if cls._latest is self else cls.value)
+        cls.value, cls._latest = self._value, None
 
     def __exit__(self, *_: object) -> None:
-        type(self).value = self._found.pop()
+        type(self).value = self._values_to_restore.pop()
 
 
-# What holds the nodes where it is not called x.
-HOLDER = {
+# The argument that holds the nodes in each op; in modules it is x.
+NODE_ARGUMENT = {
     **dict.fromkeys(("write", "write_weights", "compete"), "key"),
     **dict.fromkeys(("read", "read_weights"), "query"),
     "plan": "the plan",
 }
 
 
-# Reads numbers back from the device, so that a CUDA graph cannot hold it.
+# Synchronises with the host, so it cannot be captured in a CUDA graph.
 NOT_CAPTURABLE = (torch.Tag.cudagraph_unsafe,)
 
 
 @torch.library.custom_op("mooring::count_graphs", mutates_args=(), tags=NOT_CAPTURABLE)
 def count_graphs(index: Tensor) -> int:
-    """One more than the largest graph id, as a number that ``torch.compile`` can carry without looking at it."""
+    """Return one more than the largest graph id; under ``torch.compile`` it is a symbolic size."""
     return int(index.max()) + 1 if index.numel() else 0
 
 
 def _count(index: Tensor) -> int:
-    """One more than the largest graph id. What is exported is made of PyTorch's own operators alone."""
+    """Return one more than the largest graph id; under ``torch.export`` by PyTorch's own operators only."""
     if not torch.compiler.is_exporting():
         return count_graphs(index)
-    # No ids have no largest. Without nodes there is one graph, as without ids: inductor must be told of at least one.
+    # max() needs an entry, so a zero is appended: without nodes there is one graph. Inductor needs count > 0 asserted.
     count = torch.cat([index, index.new_zeros(1)]).max().item() + 1
     torch._check(count > 0)
     return cast(int, count)
@@ -74,8 +77,9 @@ def _(index: Tensor) -> int:
 class checks(Switch):
     """Turn checks of values on or off: from here on, or inside a ``with`` block.
 
-    Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights: off, ids out of
-    range and NaN weights go unnoticed, and no check waits for a device. Masks are still looked at, once per module.
+    Shapes, dtypes and devices are always checked. Values are those of graph ids, offsets and weights. If they are not
+    checked, ids out of range and NaN weights raise no error, and checks need no host sync. Masks are still read, once
+    per module.
 
     >>> with checks(False):
     ...     checks_values()
@@ -89,22 +93,22 @@ class checks(Switch):
 
 
 def checks_values() -> bool:
-    """Whether values are checked: never in a traced graph, which must not branch on them."""
+    """Return whether values are checked: never under tracing, where Python cannot branch on them."""
     return bool(checks.value) and not torch.compiler.is_compiling()
 
 
 def readable(tensor: Tensor) -> bool:
-    """Whether Python may look at its values: not in a traced graph, nor of shapes alone, nor mapped by ``vmap``."""
+    """Return whether Python can read the values: not under tracing or ``vmap``, nor of meta and fake tensors."""
     if torch.compiler.is_compiling() or tensor.is_meta or isinstance(tensor, FakeTensor):
         return False
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
-def refuse_jit_trace(who: str) -> None:
-    """``torch.jit.trace`` would record the sizes of one batch as constants."""
+def reject_jit_trace(who: str) -> None:
+    """Raise under ``torch.jit.trace``, which would record the sizes of one batch as constants."""
     if not torch.compiler.is_compiling() and torch._C._is_tracing():
         raise NotImplementedError(
-            f"{who}: torch.jit.trace is not supported, since it would keep the sizes of one batch for all. Use "
+            f"{who}: torch.jit.trace is not supported, because it would fix the sizes of one batch for all. Use "
             "torch.export.export, or torch.onnx.export with dynamo=True."
         )
 
@@ -117,7 +121,7 @@ def check_tensor(who: str, name: str, tensor: Any) -> None:
 
 
 def check_flag(who: str, name: str, value: Any) -> bool:
-    """True or False, Python's or numpy's, as a ``bool``. A string is refused: ``"False"`` counts as true."""
+    """Return True or False, Python's or numpy's, as a ``bool``; raise on anything else, ``"False"`` included."""
     kind = type(value)
     if kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")):
         return bool(value)
@@ -125,25 +129,25 @@ def check_flag(who: str, name: str, value: Any) -> bool:
 
 
 def check_count(who: str, name: str, count: Any, least: int = 1) -> int:
-    """A whole number, as an ``int``: Python's and numpy's integers are, 2.0, True and tensors are not."""
+    """Return a Python or numpy integer as an ``int``; raise on anything else, such as 2.0, True or a tensor."""
     try:
         if isinstance(count, bool | Tensor):
             raise TypeError
-        whole = operator.index(count)
+        number = operator.index(count)
     except TypeError:
         hint = f"int({name})" if isinstance(count, float | Tensor) else "an int"
         raise TypeError(f"{who}: {name} is {described(count)} but a whole number was expected. Pass {hint}.") from None
-    if whole < least:
+    if number < least:
         raise ValueError(
-            f"{who}: {name} is {whole} but a count was expected. Pass zero or more."
+            f"{who}: {name} is {number} but a count was expected. Pass zero or more."
             if least == 0
-            else f"{who}: {name} is {whole} but at least {least} was expected."
+            else f"{who}: {name} is {number} but at least {least} was expected."
         )
-    return whole
+    return number
 
 
 def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
-    """``axes`` names what is expected, as in ``"slots heads dim"``."""
+    """Check the number of axes; ``axes`` are their names, e.g. ``"slots heads dim"``."""
     if not isinstance(tensor, Tensor):
         check_tensor(who, name, tensor)
     if tensor.dim() != len(axes.split()):
@@ -154,7 +158,7 @@ def check_rank(who: str, name: str, tensor: Tensor, axes: str) -> None:
 
 
 def check_memory(who: str, name: str, tensor: Tensor) -> None:
-    """``[..., slots, heads, dim]`` with at least one slot and one head: a softmax over nothing has no value."""
+    """Check that ``[..., slots, heads, dim]`` has at least one slot and one head: an empty softmax is undefined."""
     for axis, kind in ((-3, "slots"), (-2, "heads")):
         if tensor.size(axis) == 0:
             raise ValueError(f"{who}: {name} has shape {tuple(tensor.shape)}, no {kind}. Pass at least one.")
@@ -173,7 +177,7 @@ def check_floating(who: str, **tensors: Tensor | None) -> None:
 
 
 def check_device(who: str, **tensors: Tensor | None) -> None:
-    """All tensors on the device of the first one."""
+    """Check that all tensors are on one device."""
     first_name, device = "", None
     for name, tensor in tensors.items():
         if tensor is None:
@@ -190,7 +194,7 @@ def check_device(who: str, **tensors: Tensor | None) -> None:
 
 
 def check_rows(who: str, name: str, tensor: Tensor, num_nodes: int, of: str) -> None:
-    """One row for each node."""
+    """Check that there is one row per node of ``of``."""
     if tensor.size(0) != num_nodes:
         raise ValueError(
             f"{who}: {name} has {tensor.size(0)} rows but {of} has {num_nodes} nodes. Pass one row for each node."
@@ -198,22 +202,23 @@ def check_rows(who: str, name: str, tensor: Tensor, num_nodes: int, of: str) -> 
 
 
 def check_mask(who: str, name: str, mask: Tensor | None, num_nodes: int) -> None:
-    """A boolean node mask; floats are refused because NaN has no truth value."""
+    """Check a boolean node mask. Floats are rejected, because a NaN would count as True."""
     if mask is None:
         return
     check_tensor(who, name, mask)
     if mask.dtype != torch.bool:
         raise TypeError(
-            f"{who}: {name} has dtype {short(mask.dtype)} but a node mask is boolean. Pass {name} > 0, or its like."
+            f"{who}: {name} has dtype {short(mask.dtype)} but a node mask is boolean. Pass e.g. {name}.bool()."
         )
     check_node_vector(who, name, mask, num_nodes)
 
 
 def check_node_vector(who: str, name: str, vector: Tensor, num_nodes: int, of: str | None = None) -> None:
-    """One entry per node of ``of``; None is what the caller calls its nodes."""
+    """Check that there is one entry per node of the argument ``of``; None means the node argument of ``who``."""
     if tuple(vector.shape) != (num_nodes,):
+        of = of or NODE_ARGUMENT.get(who, "x")
         raise ValueError(
-            f"{who}: {name} has shape {tuple(vector.shape)} but {of or HOLDER.get(who, 'x')} has {num_nodes} nodes. "
+            f"{who}: {name} has shape {tuple(vector.shape)} but {of} has {num_nodes} nodes. "
             "Pass one entry for each node."
         )
 
@@ -226,11 +231,11 @@ def check_log_weight(
     *,
     values: bool = True,
 ) -> Tensor | None:
-    """One weight per node, or per node, slot and head: returned as ``[nodes, slots or 1, heads or 1]``.
+    """Check log weights ``[nodes]`` or ``[nodes, slots, heads]``; return ``[nodes, slots or 1, heads or 1]``.
 
     Args:
-        rows: slots and heads; None where each node has one weight.
-        values: whether to check the numbers too, unless value checks are off.
+        rows: slots and heads; None if only one weight per node is allowed.
+        values: whether to check values as well, unless value checks are off.
     """
     if log_weight is None:
         return None
@@ -241,7 +246,7 @@ def check_log_weight(
     elif (
         log_weight.dim() != 3
         or log_weight.size(0) != num_nodes
-        or any(have not in (1, want) for have, want in zip(log_weight.shape[1:], rows, strict=True))
+        or any(size not in (1, count) for size, count in zip(log_weight.shape[1:], rows, strict=True))
     ):
         raise ValueError(
             f"{who}: log_weight has shape {tuple(log_weight.shape)} but [nodes] or [nodes, slots, heads] = "
@@ -249,12 +254,12 @@ def check_log_weight(
             "e.g. log_weight.unsqueeze(-1)."
         )
     if values and checks_values() and readable(log_weight):
-        wrong = log_weight.isnan() | log_weight.isposinf()
-        if bool(wrong.any()):
-            node = int(wrong.nonzero()[0, 0])
-            got = float(log_weight[wrong][0])
+        invalid = log_weight.isnan() | log_weight.isposinf()
+        if bool(invalid.any()):
+            node = int(invalid.nonzero()[0, 0])
+            weight = float(log_weight[invalid][0])
             raise ValueError(
-                f"{who}: log_weight is {got} at node {node} but it must be finite or -inf. "
+                f"{who}: log_weight is {weight} at node {node} but it must be finite or -inf. "
                 "Pass the logarithm of a weight, -inf to leave a node out."
             )
     return log_weight[:, None, None] if log_weight.dim() == 1 else log_weight
@@ -268,8 +273,8 @@ def num_graphs_of(
     num_graphs: int | None,
     count_name: str = "num_graphs",
 ) -> int:
-    """Return the number of graphs, the user's argument ``count_name``, after a check of the graph ids."""
-    # A compiled graph must not branch on a count that it learns only when it runs.
+    """Check the graph ids and return the number of graphs, the user's argument ``count_name``."""
+    # Under tracing the count may be symbolic, and must not be compared.
     if not torch.compiler.is_compiling() and num_graphs is not None:
         num_graphs = check_count(who, count_name, num_graphs, least=0)
     if index is None:
@@ -292,10 +297,10 @@ def num_graphs_of(
         count: int = largest + 1 if num_graphs is None else num_graphs
         if checks.value and (smallest < 0 or largest >= count):
             or_raise = f", or raise {count_name} to {largest + 1}" if smallest >= 0 else ""
-            # In the words of PyG's aggregations, which their tests look for.
-            invalid = f"invalid {count_name!r}: " if count_name == "dim_size" else ""
+            # The wording of PyG's aggregations, which PyG's tests match.
+            prefix = f"invalid {count_name!r}: " if count_name == "dim_size" else ""
             raise ValueError(
-                f"{who}: {invalid}{name} has ids from {smallest} to {largest} but {count_name}={count}. "
+                f"{who}: {prefix}{name} has ids from {smallest} to {largest} but {count_name}={count}. "
                 f"Number the graphs from 0{or_raise}."
             )
         return count
@@ -310,9 +315,9 @@ def check_ptr(
     num_graphs: int | None,
     count_name: str = "num_graphs",
 ) -> int:
-    """Check the offsets of the graphs, and the ids beside them, and return the number of nodes.
+    """Check the offsets of the graphs, and the graph ids if given; return the number of nodes.
 
-    On an accelerator the numbers are taken on trust: looking at them would wait for the device.
+    On an accelerator the values are not checked, to avoid a host sync.
     """
     check_tensor(who, "ptr", ptr)
     if ptr.dtype not in (torch.int64, torch.int32):
@@ -329,21 +334,21 @@ def check_ptr(
     if batch is not None:
         num_nodes = batch.numel() if num_nodes is None else num_nodes
         check_ids(who, "batch", batch, num_nodes)
-    looks = checks_values() and ptr.device.type == "cpu" and readable(ptr)
+    reads_values = checks_values() and ptr.device.type == "cpu" and readable(ptr)
     if num_nodes is None:
         num_nodes = int(ptr[-1])
-    if looks:
+    if reads_values:
         offsets = ptr.tolist()
         if offsets[0] != 0 or offsets[-1] != num_nodes:
             raise ValueError(
                 f"{who}: ptr runs from {offsets[0]} to {offsets[-1]} but from 0 to {num_nodes}, the number of nodes, "
                 "was expected. Pass where each graph begins, and where the last one ends."
             )
-        for one, other in pairwise(offsets):
-            if one > other:
-                raise ValueError(f"{who}: ptr falls from {one} to {other} but it must rise. Sort the nodes by graph.")
-        count = torch.arange(ptr.numel() - 1, device=ptr.device)
-        if batch is not None and not torch.equal(batch.long(), count.repeat_interleave(ptr.long().diff())):
+        for start, end in pairwise(offsets):
+            if start > end:
+                raise ValueError(f"{who}: ptr falls from {start} to {end} but it must rise. Sort the nodes by graph.")
+        graphs = torch.arange(ptr.numel() - 1, device=ptr.device)
+        if batch is not None and not torch.equal(batch.long(), graphs.repeat_interleave(ptr.long().diff())):
             raise ValueError(
                 f"{who}: batch and ptr disagree on the graph of some node. With ptr the nodes must be sorted by graph; "
                 "leave ptr out if they are not."
@@ -352,13 +357,13 @@ def check_ptr(
 
 
 def check_one_graph(who: str, name: str, graphs: int, index: Tensor | None) -> None:
-    """Without graph ids what comes with the nodes must be of one graph."""
+    """Check that an argument given without graph ids has a single graph."""
     if index is None and not torch.compiler.is_compiling() and graphs != 1:
         raise ValueError(f"{who}: {name} has {graphs} graphs but without index all nodes are one graph. Pass index.")
 
 
 def check_ids(who: str, name: str, index: Tensor, num_nodes: int) -> None:
-    """Dtype and shape of the graph ids. Bytes are refused: they index as a mask would."""
+    """Check dtype and shape of the graph ids. uint8 is rejected, because PyTorch indexes with it as with a mask."""
     if not isinstance(index, Tensor):
         check_tensor(who, name, index)
     if index.dtype not in (torch.int64, torch.int32):
@@ -375,8 +380,8 @@ def check_one_for_all(who: str, name: str, index: Tensor) -> None:
     """Check that the examples of a ``vmap`` share their graph ids: sizes depend on the ids."""
     if not torch.compiler.is_compiling() and torch._C._functorch.is_batchedtensor(index):
         raise ValueError(
-            f"{who}: {name} has values of its own for each example of vmap, but sizes depend on them and must be the "
-            f"same for all. Pass {name} with in_dims=None, or make one batch of all examples."
+            f"{who}: {name} differs between the examples of vmap, but sizes depend on it and must be the same for "
+            f"all. Pass {name} with in_dims=None, or make one batch of all examples."
         )
 
 
@@ -385,21 +390,21 @@ def short(dtype: torch.dtype) -> str:
 
 
 def check_room(who: str, name: str, count: int, bytes_each: int, device: torch.device) -> None:
-    """Refuse a number of graphs whose results the device cannot hold, before anything is allocated."""
+    """Check, before anything is allocated, that results for ``count`` graphs fit into the device's memory."""
     if torch.compiler.is_compiling():
         return
-    needed, room = count * bytes_each, _memory(device)
-    if needed > room:
+    needed, available = count * bytes_each, _total_memory(device)
+    if needed > available:
         raise ValueError(
-            f"{who}: {name} is {count}, and {bytes_each} bytes for each graph are {needed / 2**30:,.1f} GiB where "
-            f"{device} has {room / 2**30:,.1f}. Number the graphs without gaps, e.g. "
+            f"{who}: {name} is {count}, and {bytes_each} bytes for each graph are {needed / 2**30:,.1f} GiB, but "
+            f"{device} has {available / 2**30:,.1f}. Number the graphs without gaps, e.g. "
             "index.unique(return_inverse=True)[1]."
         )
 
 
 @cache
-def _memory(device: torch.device) -> int:
-    """Bytes of memory the device has in all, or more than any has where it does not say."""
+def _total_memory(device: torch.device) -> int:
+    """Return the total memory of the device in bytes; 16 TiB if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     if device.type == "cpu" and hasattr(os, "sysconf"):
@@ -408,7 +413,7 @@ def _memory(device: torch.device) -> int:
 
 
 def described(thing: object) -> str:
-    """A thing as a message names it: words, numbers and None by value, all else by type, as ``a numpy.ndarray``."""
+    """Format a value for an error message: literals by repr, everything else by type."""
     if isinstance(thing, str | int | float | None):
         return repr(thing)
     cls = type(thing)

@@ -1,4 +1,4 @@
-"""One memory for a graph whose nodes are spread over processes."""
+"""Merging the states of a graph whose nodes are distributed over processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.ops.state import SlotState, check_state
 
 
 class _SumOverRanks(torch.autograd.Function):
-    """All-reduce whose gradient is an all-reduce: every rank's loss depends on every rank's part."""
+    """All-reduce whose backward is an all-reduce, because the loss of every rank depends on every rank's input."""
 
     @staticmethod
     def forward(ctx: Any, part: Tensor, group: dist.ProcessGroup | None) -> Tensor:
@@ -27,29 +27,29 @@ class _SumOverRanks(torch.autograd.Function):
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """A copy in row order: a collective adds up what lies in memory, and ranks may hold their states in any order."""
+    """Copy to row-major order: collectives ignore strides, and ranks may have different ones."""
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def all_merge(state: SlotState, group: dist.ProcessGroup | None = None) -> SlotState:
-    r"""Each rank's state of its own nodes -> on every rank, the state of all nodes, exactly.
+    r"""Merge the states of all ranks exactly; every rank receives the state of all nodes.
 
-    Two all-reduces of the size of the state, whatever the number of nodes: the largest log-mass, then masses and
-    weighted contents relative to it. Differentiable; gradients are those of the *sum* of all ranks' losses, so a
-    trainer that averages gradients over ranks (DDP) wants each rank's loss multiplied by the number of ranks.
+    Two all-reduces of the size of the state, independent of the number of nodes: the largest log-mass, then masses and
+    weighted contents relative to it. Differentiable; gradients are those of the *sum* of the losses of all ranks. If a
+    trainer averages gradients over ranks (DDP), multiply the loss of each rank by the number of ranks.
 
-    A rank without nodes passes the state of the empty set and receives the same memory as the others. Every rank must
-    run the forward and the backward, that one too: a collective waits for all. A loss that every rank computes alike
-    from the merged state counts once for each of them; give it to one rank.
+    A rank without nodes passes the state of the empty set. Every rank, including such a rank, must run the forward and
+    the backward: a collective waits for all. If every rank computes the same loss from the merged state, the loss
+    counts once per rank; compute it on one rank only.
 
     Args:
-        state: every rank with the same graphs, slots, heads and width.
+        state: the state of this rank's nodes; graphs, slots, heads and width are the same on all ranks.
         group: the process group; the default one if None.
     """
     check_state("all_merge", "state", state)
     dtype = state.content.dtype
-    # The gradients of a rank's content and mass nearly cancel in its scores, so neither may be rounded on the way; the
-    # state is small next to the nodes.
+    # Float64: in the gradients of a rank's scores, those of content and mass nearly cancel. The state is small compared
+    # with the nodes.
     state = SlotState(state.content.double(), state.log_mass.double())
     top = _copy(state.log_mass)
     dist.all_reduce(top, op=dist.ReduceOp.MAX, group=group)

@@ -1,4 +1,4 @@
-"""Slot-FiLM over many nodes: node and context in, modulated node out, nothing of their size in between."""
+"""Slot-FiLM in tiles, with intermediate tensors of bounded size."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops import backend, plain
-from mooring.ops.plain import blank_gradients, gradients, must_trace, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, empty_if_none, gradients, needs_plain_backward, only_needed
 from mooring.ops.state import full_precision, statistics_dtype
 from mooring.ops.tiles import layout
 
-# As many bytes of modulations are kept for the backward; those of more nodes are computed again.
-KEPT = 64 << 20
+# Up to this size in bytes, modulations are saved for the backward; larger ones are recomputed.
+MAX_SAVED_BYTES = 64 << 20
 
 _gelu_backward, _sigmoid_backward = torch.ops.aten.gelu_backward, torch.ops.aten.sigmoid_backward
 
@@ -28,16 +28,16 @@ def film(
     film_weight: Float[Tensor, "films hidden"],
     film_bias: Float[Tensor, " films"],
 ) -> Float[Tensor, "nodes channels"]:
-    r"""Nodes and their contexts -> modulated nodes.
+    r"""Modulate nodes by their contexts.
 
     .. math::
         [\hat\gamma_j, \hat\beta_j] = W_f \operatorname{gelu}(W_n h_j + b_n + O_j) + b_f, \qquad
         h_j^+ = (1 + \tfrac12 \tanh \hat\gamma_j) \odot h_j + \tanh \hat\beta_j
 
-    Paper: ``eq:slot-film`` with the bounds of ``app:protocol``; the context is the right half of the first layer.
+    Paper: ``eq:slot-film`` with the bounds of ``app:protocol``; ``context`` is already projected.
 
-    Cost: works through many nodes in tiles and recomputes the modulation in the backward, so beyond inputs, output and
-    gradients no memory grows with the nodes.
+    Cost: nodes are processed in tiles and the backward recomputes the modulation, so only inputs, output and gradients
+    grow with the number of nodes.
 
     >>> x = torch.randn(3, 2)
     >>> zero = torch.zeros
@@ -46,7 +46,7 @@ def film(
     """
     inputs = (x, context, node_weight, node_bias, film_weight, film_bias)
     name = backend.choose(*inputs, small=lambda: x.numel() <= backend.SMALL_FILM)
-    if name == "native":  # has Slot-FiLM as a part of the read alone
+    if name == "native":  # its Slot-FiLM is fused with the read
         name = "plain" if x.numel() <= backend.SMALL_FILM else "tiles"
     with full_precision(x.device):
         if name != "tiles":
@@ -57,9 +57,9 @@ def film(
 def _modulation(
     x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the hidden layer before its activation, and the sigmoids ``s`` of which the bounds are ``2 s - 1``.
+    """Return the hidden layer before its activation, and the sigmoids ``s`` that give the tanh as ``2 s - 1``.
 
-    tanh z = 2 s - 1 and d tanh z = 4 s (1 - s) with s = sigmoid(2 z): on a CPU an eighth of the time of a tanh.
+    tanh z = 2 s - 1 and d tanh z = 4 s (1 - s) with s = sigmoid(2 z): on a CPU this takes an eighth of the time.
     """
     before = torch.addmm(node_bias, x, node_weight.t()).add_(context)
     return before, torch.addmm(film_bias, torch.nn.functional.gelu(before), film_weight.t()).mul_(2.0).sigmoid_()
@@ -72,38 +72,38 @@ def _tiles(x: Tensor) -> Iterator[slice]:
 def _forward(
     x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
 ) -> Tensor:
-    return _modulate((x, context, node_weight, node_bias, film_weight, film_bias), keep=False)[0]
+    return _modulate((x, context, node_weight, node_bias, film_weight, film_bias), save=False)[0]
 
 
-def _modulate(inputs: Sequence[Tensor], *, keep: bool) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return the modulated nodes and, to ``keep``, what the backward would compute again, tile by tile."""
+def _modulate(inputs: Sequence[Tensor], *, save: bool) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """Return the modulated nodes and, if ``save``, the result of :func:`_modulation` for each tile."""
     x, context, *weights = inputs
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    kept = []
+    saved = []
     for rows in _tiles(x):
         before, bounds = _modulation(x[rows], context[rows], *weights)
-        if keep:
-            kept.append((before, bounds))
+        if save:
+            saved.append((before, bounds))
         gamma, beta = bounds.chunk(2, 1)
         torch.addcmul(x[rows], gamma - 0.5, x[rows], out=out[rows]).add_(beta, alpha=2.0).sub_(1.0)
-    return out, kept
+    return out, saved
 
 
 def _backward(
-    grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool], kept: Sequence[tuple[Tensor, Tensor]] = ()
+    grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool], saved: Sequence[tuple[Tensor, Tensor]] = ()
 ) -> list[Tensor | None]:
-    """Return the gradients of the inputs that are ``needed``, and None for the others."""
+    """Return the gradients of the ``needed`` inputs, None for the others."""
     x, context, node_weight, _, film_weight, _ = inputs
     grad_x = torch.empty_like(x) if needed[0] else None
     grad_context = torch.empty_like(context) if needed[1] else None
-    # In half precision each sum over tiles would round.
+    # Sums over tiles would round in half precision.
     totals = [
-        torch.zeros_like(one, dtype=statistics_dtype(one.dtype)) if need else None
-        for one, need in zip(inputs[2:], needed[2:], strict=True)
+        torch.zeros_like(weight, dtype=statistics_dtype(weight.dtype)) if need else None
+        for weight, need in zip(inputs[2:], needed[2:], strict=True)
     ]
     for number, rows in enumerate(_tiles(x)):
         node, grad_out = x[rows], grad[rows]
-        before, bounds = kept[number] if kept else _modulation(node, context[rows], *inputs[2:])
+        before, bounds = saved[number] if saved else _modulation(node, context[rows], *inputs[2:])
         if grad_x is not None:
             torch.addcmul(grad_out, grad_out, bounds[:, : x.size(1)] - 0.5, out=grad_x[rows])
         grad_film = _sigmoid_backward(torch.cat([(grad_out * node).mul_(2.0), grad_out * 4.0], dim=1), bounds)
@@ -119,12 +119,12 @@ def _backward(
             grad_context[rows] = grad_hidden
         _add(totals[0], grad_hidden, node)
         _add(totals[1], grad_hidden)
-    sums = [None if total is None else total.to(one.dtype) for total, one in zip(totals, inputs[2:], strict=True)]
-    return [grad_x, grad_context, *sums]
+    grads = [None if total is None else total.to(w.dtype) for total, w in zip(totals, inputs[2:], strict=True)]
+    return [grad_x, grad_context, *grads]
 
 
 def _add(total: Tensor | None, grad: Tensor, rows: Tensor | None = None) -> None:
-    """Add a tile's part of the gradient of a weight, or of a bias without ``rows``, if that is needed."""
+    """Add the contribution of one tile to the gradient of a weight, or of a bias if ``rows`` is None."""
     if total is None:
         return
     if rows is None:
@@ -138,20 +138,20 @@ def _add(total: Tensor | None, grad: Tensor, rows: Tensor | None = None) -> None
 class _Film(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-        # Of each node its modulation, of twice its width, and the hidden layer.
-        rows, width = inputs[1].size(0), inputs[1].size(1) + 2 * inputs[0].size(1)
-        keep = any(ctx.needs_input_grad) and rows * width * inputs[0].element_size() <= KEPT
-        out, kept = _modulate(inputs, keep=keep)
-        ctx.save_for_backward(*inputs, *(tensor for pair in kept for tensor in pair))
+        # Saved per node: the hidden layer, and a modulation of twice the width of the node.
+        nodes, width = inputs[1].size(0), inputs[1].size(1) + 2 * inputs[0].size(1)
+        save = any(ctx.needs_input_grad) and nodes * width * inputs[0].element_size() <= MAX_SAVED_BYTES
+        out, saved = _modulate(inputs, save=save)
+        ctx.save_for_backward(*inputs, *(tensor for pair in saved for tensor in pair))
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
+        inputs, saved = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
         with full_precision(grads[0].device):
-            if must_trace(grads):
-                return tuple(gradients(lambda *own: (plain.film(*own),), inputs, grads))
-            pairs = list(zip(kept[::2], kept[1::2], strict=True))
+            if needs_plain_backward(grads):
+                return tuple(gradients(lambda *inputs: (plain.film(*inputs),), inputs, grads))
+            pairs = list(zip(saved[::2], saved[1::2], strict=True))
             return tuple(_backward(grads[0], inputs, ctx.needs_input_grad, pairs))
 
 
@@ -165,7 +165,7 @@ def _(x: Tensor, *others: Tensor) -> Tensor:
 
 @torch.library.custom_op("mooring::film_backward", mutates_args=())
 def film_backward_op(grad: Tensor, inputs: Sequence[Tensor], needed: Sequence[bool]) -> list[Tensor]:
-    return [or_nothing(one, grad) for one in _backward(grad, inputs, needed)]
+    return [empty_if_none(input_grad, grad) for input_grad in _backward(grad, inputs, needed)]
 
 
 @film_backward_op.register_fake

@@ -1,6 +1,6 @@
-"""What torch's ``FlopCounterMode`` is told of our operators: two operations per multiply-add of their matrix products.
+"""Formulas of our operators for torch's ``FlopCounterMode``: two operations per multiply-add of their matrix products.
 
-Also of products that accumulate in place, which torch's own table leaves out and our backward passes are made of.
+Torch's table lacks matrix products that accumulate in place, which our backward passes use; they are added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Shape = Sequence[int]
 
 
 def _attention(nodes: int, rows: int, dim: int, width: int) -> int:
-    """Scores, and the sum that they weigh."""
+    """Count the products of scores and of weighted sums."""
     return 2 * nodes * rows * (dim + width)
 
 
@@ -25,12 +25,12 @@ def write(query: Shape, key: Shape, value: Shape | None, *_: Any, **__: Any) -> 
 
 
 def write_backward(_: Shape, __: Shape, query: Shape, key: Shape, value: Shape | None, *rest: Any, **___: Any) -> int:
-    """Scores once more, the gradients of the weights, and one product for each gradient that is needed."""
-    of_query, of_key, of_value, of_weight = rest[-1]
+    """Count recomputed scores, gradients of the weights, and one product per needed gradient."""
+    need_query, need_key, need_value, need_weight = rest[-1]
     dim, width = key[-1], (value or key)[-1]
-    each = dim * (1 + of_query + of_key) + width * (of_query or of_key or of_weight)
-    each += width * (of_key if value is None else of_value)
-    return 2 * key[0] * query[-3] * query[-2] * each
+    per_score = dim * (1 + need_query + need_key) + width * (need_query or need_key or need_weight)
+    per_score += width * (need_key if value is None else need_value)
+    return 2 * key[0] * query[-3] * query[-2] * per_score
 
 
 def read(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
@@ -38,10 +38,10 @@ def read(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
 
 
 def read_backward(_: Shape, query: Shape, key: Shape, value: Shape, *rest: Any, **__: Any) -> int:
-    """As of the write."""
-    of_query, of_key, of_value = rest[-1]
-    each = key[-1] * (1 + of_query + of_key) + value[-1] * ((of_query or of_key) + of_value)
-    return 2 * query[0] * key[1] * key[2] * each
+    """Count recomputed scores, gradients of the weights, and one product per needed gradient."""
+    need_query, need_key, need_value = rest[-1]
+    per_score = key[-1] * (1 + need_query + need_key) + value[-1] * ((need_query or need_key) + need_value)
+    return 2 * query[0] * key[1] * key[2] * per_score
 
 
 def film(x: Shape, context: Shape, *_: Any, **__: Any) -> int:
@@ -49,7 +49,7 @@ def film(x: Shape, context: Shape, *_: Any, **__: Any) -> int:
 
 
 def film_backward(_: Shape, inputs: Sequence[Shape], needed: Sequence[bool], **__: Any) -> int:
-    """The modulation once more, the gradients of the hidden layer, and one product for each gradient that is needed."""
+    """Count the recomputed modulation, gradients of the hidden layer, and one product per needed gradient."""
     (nodes, channels), (*_, hidden) = inputs[:2]
     return 2 * nodes * channels * hidden * (3 + 2 * any(needed[:4]) + needed[0] + needed[2] + 2 * needed[4])
 
@@ -63,9 +63,9 @@ def map_heads_backward(_: Shape, x: Shape, weight: Shape, needed: Sequence[bool]
 
 
 def register() -> None:
-    """Put all of them into torch's table."""
-    known = (write, write_backward, read, read_backward, film, film_backward, map_heads, map_heads_backward)
-    for formula in known:
+    """Add all formulas to torch's table."""
+    formulas = (write, write_backward, read, read_backward, film, film_backward, map_heads, map_heads_backward)
+    for formula in formulas:
         register_flop_formula(getattr(torch.ops.mooring, formula.__name__))(formula)
     aten: Any = torch.ops.aten
     for in_place, out_of_place in ((aten.addmm_, aten.addmm), (aten.baddbmm_, aten.baddbmm)):

@@ -1,4 +1,4 @@
-"""What each head does by itself: a linear map, and a softmax over slots along the axis that is fast on a CPU."""
+"""Per-head operations: a linear map, and a softmax over slots along the axis that is fast on a CPU."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mooring.ops.checks import check_flag
-from mooring.ops.plain import blank_gradients, gradients, must_trace, needs_pytorch, only_needed, or_nothing
+from mooring.ops.plain import (
+    blank_gradients,
+    empty_if_none,
+    gradients,
+    needs_plain_backward,
+    needs_pytorch,
+    only_needed,
+)
 from mooring.ops.state import full_precision, in_forward_mode
 
-# PyTorch's softmax over a last axis shorter than a vector register works one number at a time. Over 8 slots it was
-# 7 times slower than along another axis, and over 16 slots twice as fast.
+# PyTorch's softmax is not vectorised over a last axis shorter than a vector register. Over 8 slots it was 7 times
+# slower than along another axis, over 16 slots twice as fast.
 VECTOR = 16
 
 
 def map_heads(
     x: Float[Tensor, "*rows heads dim"], weight: Float[Tensor, "heads _ _"], *, transposed: bool = False
 ) -> Float[Tensor, "*rows heads out"]:
-    r"""Each head of each slot through that head's matrix, :math:`y_{gmh} = W_h x_{gmh}`.
+    r"""Multiply each head by its own matrix, :math:`y_{gmh} = W_h x_{gmh}`.
 
-    What is left of a projection that was folded into the slots. One matrix product per head reads the heads where they
-    lie. Opaque to ``torch.compile``, which cannot lower a batched product whose number of graphs is known only when it
-    runs. The weight is ``[heads, out, dim]``, or ``transposed``.
+    Used for projections that are folded into the slots. One matrix product per head, without a copy of the heads. A
+    custom op for ``torch.compile``, which cannot lower a batched product with a symbolic number of graphs. The weight
+    is ``[heads, out, dim]``, or ``[heads, dim, out]`` if ``transposed``.
 
     >>> map_heads(torch.ones(1, 2, 3, 4), torch.ones(3, 5, 4))[0, 0, 0].tolist()
     [4.0, 4.0, 4.0, 4.0, 4.0]
@@ -34,24 +41,24 @@ def map_heads(
         transposed = check_flag("map_heads", "transposed", transposed)
     weight = weight.to(x.dtype)
     with full_precision(x.device):
-        # The op has no tangents.
+        # The custom op has no jvp.
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and not in_forward_mode():
             return map_heads_op(x, weight.mT if transposed else weight)
         if torch.compiler.is_compiling() or x.device.type != "cpu" or needs_pytorch(x) or needs_pytorch(weight):
-            return _mapped(x, weight.mT if transposed else weight)
+            return _map_plainly(x, weight.mT if transposed else weight)
         mapped: Tensor = _MapHeads.apply(x, weight.mT if transposed else weight)
         return mapped
 
 
-def _mapped(x: Tensor, weight: Tensor) -> Tensor:
-    """The map by PyTorch's own calls, heads to the front and back as views."""
+def _map_plainly(x: Tensor, weight: Tensor) -> Tensor:
+    """Compute the map by one batched product over heads."""
     rows = x if x.dim() == 3 else x.flatten(0, -3)
     mapped = torch.bmm(rows.transpose(0, 1), weight.mT).transpose(0, 1)
     return mapped if x.dim() == 3 else mapped.unflatten(0, x.shape[:-2])
 
 
 class _MapHeads(torch.autograd.Function):
-    """One product per head, read and written where its rows lie: no copies of all heads, forward or backward."""
+    """The map as one product per head on strided views, without a copy of all heads, forward or backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
@@ -62,18 +69,18 @@ class _MapHeads(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         with full_precision(grads[0].device):
-            if must_trace(grads):
-                return tuple(gradients(lambda *own: (_mapped(*own),), (x, weight), grads))
+            if needs_plain_backward(grads):
+                return tuple(gradients(lambda *inputs: (_map_plainly(*inputs),), (x, weight), grads))
             return _products(grads[0], x, weight, ctx.needs_input_grad)
 
 
-def _rows(x: Tensor) -> Tensor:
-    """``[..., heads, dim]`` -> ``[rows, heads, dim]``."""
+def _flatten_rows(x: Tensor) -> Tensor:
+    """Flatten ``[..., heads, dim]`` to ``[rows, heads, dim]``."""
     return x.contiguous().flatten(0, -3)
 
 
 def _forward(x: Tensor, weight: Tensor) -> Tensor:
-    rows = _rows(x)
+    rows = _flatten_rows(x)
     out = x.new_empty(rows.size(0), weight.size(0), weight.size(1))
     for head in range(weight.size(0)):
         torch.mm(rows[:, head], weight[head].t(), out=out[:, head])
@@ -81,7 +88,7 @@ def _forward(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _products(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
-    rows, grads = _rows(x), _rows(grad)
+    rows, grads = _flatten_rows(x), _flatten_rows(grad)
     grad_x = torch.empty_like(rows) if needed[0] else None
     grad_weight = torch.empty_like(weight) if needed[1] else None
     for head in range(weight.size(0)):
@@ -105,7 +112,7 @@ def _(x: Tensor, weight: Tensor) -> Tensor:
 @torch.library.custom_op("mooring::map_heads_backward", mutates_args=())
 def map_heads_backward_op(grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]) -> tuple[Tensor, Tensor]:
     grad_x, grad_weight = _products(grad, x, weight, needed)
-    return or_nothing(grad_x, x), or_nothing(grad_weight, x)
+    return empty_if_none(grad_x, x), empty_if_none(grad_weight, x)
 
 
 @map_heads_backward_op.register_fake
@@ -128,29 +135,29 @@ map_heads_op.register_autograd(_backward, setup_context=_setup)
 
 
 def softmax_over_slots(scores: Tensor, groups: int) -> Tensor:
-    """``[..., places, groups * slots]`` -> the same with a softmax within each group."""
+    """Apply a softmax within each group of the last axis of ``[..., nodes, groups * slots]``."""
     slots = scores.size(-1) // groups
     grouped = scores.unflatten(-1, (groups, slots))
     if slots >= VECTOR:
         return grouped.softmax(dim=-1).flatten(-2)
-    return _by_place(_by_slot(grouped).softmax(dim=-2)).flatten(-2)
+    return _undo_nodes_last(_nodes_last(grouped).softmax(dim=-2)).flatten(-2)
 
 
 def softmax_over_slots_backward(grad: Tensor, weights: Tensor, groups: int) -> Tensor:
-    """Gradients of weights and the weights -> gradients of scores."""
+    """Return the gradients of the scores from the gradients of the weights and the weights."""
     slots = weights.size(-1) // groups
     grouped, weights = grad.unflatten(-1, (groups, slots)), weights.unflatten(-1, (groups, slots))
     if slots >= VECTOR:
         return torch._softmax_backward_data(grouped, weights, -1, weights.dtype).flatten(-2)
-    back = torch._softmax_backward_data(_by_slot(grouped), _by_slot(weights), -2, weights.dtype)
-    return _by_place(back).flatten(-2)
+    grad_scores = torch._softmax_backward_data(_nodes_last(grouped), _nodes_last(weights), -2, weights.dtype)
+    return _undo_nodes_last(grad_scores).flatten(-2)
 
 
-def _by_slot(grouped: Tensor) -> Tensor:
-    """``[..., places, groups, slots]`` -> ``[..., groups, slots, places]``, a copy unless laid out so already."""
+def _nodes_last(grouped: Tensor) -> Tensor:
+    """Permute ``[..., nodes, groups, slots]`` to a contiguous ``[..., groups, slots, nodes]``."""
     return grouped.movedim(-3, -1).contiguous()
 
 
-def _by_place(grouped: Tensor) -> Tensor:
-    """The other way round, as a view."""
+def _undo_nodes_last(grouped: Tensor) -> Tensor:
+    """Undo :func:`_nodes_last`, as a view."""
     return grouped.movedim(-1, -3)

@@ -1,7 +1,7 @@
 """The native back end: sums over graphs, softmaxes over slots and Slot-FiLM in C++, if ``mooring-native`` is installed.
 
-Scores of all nodes are one matrix product by PyTorch; they are kept for the backward, and for a read that shares them.
-A second derivative, a batched backward and the tangent of a backward are taken through :mod:`mooring.ops.plain`.
+Scores of all nodes are one matrix product by PyTorch. They are saved for the backward, and for a read that shares them.
+Double backward, ``vmap`` of a backward and its tangents are computed by :mod:`mooring.ops.plain`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from mooring.ops import plain, tiles
-from mooring.ops.plain import gradients, is_small, must_trace
+from mooring.ops.plain import gradients, is_small, needs_plain_backward, only_needed
 from mooring.ops.plan import Plan
 from mooring.ops.state import full_precision, statistics_dtype
 
-# Beyond as many bytes of scores tiles are used, whose memory does not grow with the nodes.
+# For more bytes of scores, tiles are used, whose memory does not grow with the nodes.
 MOST_SCORES = 256 << 20
-# As many bytes of modulations are kept for the backward; writing more to new memory takes longer than computing them.
+# Up to this many bytes, modulations are saved for the backward; recomputing larger ones is faster than storing them.
 KEPT_BOUNDS = 8 << 20
 
 
@@ -40,46 +41,46 @@ def can_be_loaded() -> bool:
 
 
 def suits(tensors: Sequence[Tensor]) -> bool:
-    """Return whether the operators take tensors: their statistics are in single precision, on a CPU."""
-    return all(one.device.type == "cpu" and statistics_dtype(one.dtype) is torch.float32 for one in tensors)
+    """Return whether the operators support the tensors: on a CPU, with statistics in float32."""
+    return all(x.device.type == "cpu" and statistics_dtype(x.dtype) is torch.float32 for x in tensors)
 
 
 def keeps_scores(num_nodes: int, rows: int) -> bool:
-    """Return whether as many scores are kept."""
+    """Return whether the scores fit into :data:`MOST_SCORES`."""
     return num_nodes * rows * 4 <= MOST_SCORES
 
 
-def _takes(rows: int, nodes: Tensor, *others: Tensor) -> bool:
+def _supports(rows: int, nodes: Tensor, *others: Tensor) -> bool:
     return keeps_scores(nodes.size(0), rows) and suits((nodes, *others))
 
 
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`mooring.ops.plain.write`; heads with values of their own are computed by another back end."""
+    """Compute :func:`mooring.ops.plain.write`; heads with separate keys or values by another back end."""
     rows = query.size(-2)
-    if key.size(1) != 1 or (value is not None and value.size(1) != 1) or not _takes(rows, key, query):
-        return _other(plan).write(query, key, value, log_weight, where, plan)
-    absent = plain.left_out(log_weight, where)
-    keys = plain.zeroed(key.float(), absent).squeeze(1)
+    if key.size(1) != 1 or (value is not None and value.size(1) != 1) or not _supports(rows, key, query):
+        return _fallback(plan).write(query, key, value, log_weight, where, plan)
+    excluded = plain.excluded_nodes(log_weight, where)
+    keys = plain.zero_rows(key.float(), excluded).squeeze(1)
     table = query.float().squeeze(-3)
-    if value is None and log_weight is None and absent is None and table.dim() == 2:
-        plan, keys = _by_graph(plan, keys)
+    if value is None and log_weight is None and excluded is None and table.dim() == 2:
+        plan, keys = _sort_by_graph(plan, keys)
         content, log_mass, _, _ = _SharedWrite.apply(keys, table, plan)
         return content.unsqueeze(2), log_mass.unsqueeze(2)
-    values = keys if value is None else plain.zeroed(value.float(), absent).squeeze(1)
+    values = keys if value is None else plain.zero_rows(value.float(), excluded).squeeze(1)
     scores = _scores(keys, table, plan)
     if log_weight is not None:
         scores = scores + log_weight.float().squeeze(1)
-    if absent is not None:
-        scores = scores.masked_fill(absent.squeeze(1), float("-inf"))
+    if excluded is not None:
+        scores = scores.masked_fill(excluded.squeeze(1), float("-inf"))
     content, log_mass = write_scored(scores, values, plan, may_be_empty=True)
     return content.unsqueeze(2), log_mass.unsqueeze(2)
 
 
 def write_scored(scores: Tensor, value: Tensor, plan: Plan, *, may_be_empty: bool) -> tuple[Tensor, Tensor]:
-    """As :func:`mooring.ops.plain.write_scored`."""
-    plan, scores, value = _by_graph(plan, scores, value.float())
+    """Compute :func:`mooring.ops.plain.write_scored`."""
+    plan, scores, value = _sort_by_graph(plan, scores, value.float())
     content, log_mass, _, _ = _Write.apply(scores, value, plan)
     return content, log_mass
 
@@ -87,66 +88,66 @@ def write_scored(scores: Tensor, value: Tensor, plan: Plan, *, may_be_empty: boo
 def read(
     query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
-    """As :func:`mooring.ops.plain.read`; heads with contexts of their own are computed by another back end."""
-    if not sum_heads or not _takes(key.size(1) * key.size(2), query, key, value):
-        return _other(plan).read(query, key, value, where, plan, sum_heads, residual)
-    absent = None if where is None else ~where[:, None]
-    queries = plain.zeroed(query.float(), None if absent is None else absent[:, None])
+    """Compute :func:`mooring.ops.plain.read`; heads that are not summed by another back end."""
+    if not sum_heads or not _supports(key.size(1) * key.size(2), query, key, value):
+        return _fallback(plan).read(query, key, value, where, plan, sum_heads, residual)
+    excluded = None if where is None else ~where[:, None]
+    queries = plain.zero_rows(query.float(), None if excluded is None else excluded[:, None])
     table = key.float().flatten(1, 2)
     shared = table.size(0) == 1
     scores = _SharedScores.apply(queries, table[0]) if shared else _scores(queries.squeeze(1), table, plan)
     context = read_scored(scores, value.float(), plan)
     if residual:
         context = context + queries.squeeze(1)
-    if absent is not None:
-        context = torch.where(absent, query.squeeze(1).float() if residual else 0.0, context)
+    if excluded is not None:
+        context = torch.where(excluded, query.squeeze(1).float() if residual else 0.0, context)
     return context.unsqueeze(1)
 
 
 def read_scored(scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
-    """As :func:`mooring.ops.plain.read_scored`."""
+    """Compute :func:`mooring.ops.plain.read_scored`."""
     order = plan.order
-    plan, scores = _by_graph(plan, scores)
+    plan, scores = _sort_by_graph(plan, scores)
     context = _Read.apply(scores, value.flatten(1, 2), plan, value.size(2))
-    return _as_given(context, order)
+    return _restore_order(context, order)
 
 
 def read_film(scores: Tensor, value: Tensor, plan: Plan, x: Tensor, *weights: Tensor) -> Tensor:
-    """Compute :func:`read_scored` and bring the context into the nodes by Slot-FiLM, see :func:`mooring.ops.film`."""
+    """Compute :func:`read_scored` fused with :func:`mooring.ops.film` of the nodes ``x``."""
     order = plan.order
-    plan, scores, x = _by_graph(plan, scores, x)
-    return _as_given(_ReadFilm.apply(plan, value.size(2), scores, value.flatten(1, 2), x, *weights), order)
+    plan, scores, x = _sort_by_graph(plan, scores, x)
+    return _restore_order(_ReadFilm.apply(plan, value.size(2), scores, value.flatten(1, 2), x, *weights), order)
 
 
 def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
-    """As :func:`mooring.ops.plain.scores`."""
-    return _other(plan).scores(query, key, plan)
+    """Compute :func:`mooring.ops.plain.scores`."""
+    return _fallback(plan).scores(query, key, plan)
 
 
-def _other(plan: Plan) -> Any:
-    """The back end for what is not computed here."""
+def _fallback(plan: Plan) -> Any:
+    """Return the back end for inputs that the operators do not support."""
     return plain if is_small(plan) else tiles
 
 
 def _scores(nodes: Tensor, table: Tensor, plan: Plan) -> Tensor:
-    """``[nodes, rows]``, of a table ``[rows, dim]`` that all graphs share or ``[graphs, rows, dim]``."""
+    """Return scores ``[nodes, rows]`` of a table ``[rows, dim]`` shared by all graphs, or ``[graphs, rows, dim]``."""
     if table.dim() == 2:
         return nodes @ table.t()
     order = plan.order
-    plan, nodes = _by_graph(plan, nodes)
-    return _as_given(_Product.apply(nodes, table, plan), order)
+    plan, nodes = _sort_by_graph(plan, nodes)
+    return _restore_order(_Product.apply(nodes, table, plan), order)
 
 
-def _by_graph(plan: Plan, *tensors: Tensor) -> tuple[Any, ...]:
-    """The plan and the rows of tensors with nodes sorted by graph."""
+def _sort_by_graph(plan: Plan, *tensors: Tensor) -> tuple[Any, ...]:
+    """Return the plan and the tensors with nodes sorted by graph."""
     if plan.order is None:
         return plan, *tensors
     order = plan.order
     return plan.by_graph, *(tensor.index_select(0, order) for tensor in tensors)
 
 
-def _as_given(rows: Tensor, order: Tensor | None) -> Tensor:
-    """Rows of nodes sorted by graph, as the nodes were given."""
+def _restore_order(rows: Tensor, order: Tensor | None) -> Tensor:
+    """Undo :func:`_sort_by_graph` on the rows of a tensor."""
     return rows if order is None else torch.empty_like(rows).index_copy(0, order, rows)
 
 
@@ -154,14 +155,12 @@ def _ops() -> Any:
     return torch.ops.mooring_native
 
 
-def _traced(function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], grads: Sequence[Tensor]) -> list[Any]:
-    """The gradients by PyTorch's own calls."""
+def _pytorch_gradients(
+    function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], grads: Sequence[Tensor]
+) -> list[Any]:
+    """Return the gradients by autograd through PyTorch operators, in full precision."""
     with full_precision(grads[0].device):
         return gradients(function, inputs, grads)
-
-
-def _wanted(grads: Sequence[Tensor], needed: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    return tuple(grad if need else None for grad, need in zip(grads, needed, strict=True))
 
 
 class _Write(torch.autograd.Function):
@@ -178,19 +177,19 @@ class _Write(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, value, content, top, rest = ctx.saved_tensors
         plan, needed = ctx.plan, ctx.needs_input_grad[:2]
-        if must_trace(grads[:2]):
-            again = _traced(lambda s, v: plain.write_scored(s, v, plan, may_be_empty=True), (scores, value), grads[:2])
-            return *again, None
+        if needs_plain_backward(grads[:2]):
+            function = partial(plain.write_scored, plan=plan, may_be_empty=True)
+            return *_pytorch_gradients(function, (scores, value), grads[:2]), None
         grad_content = grads[0].contiguous()
         offset = (grad_content * content).sum(dim=-1) - grads[1]
-        found = _ops().write_grad(grad_content, offset, scores, value, top, rest, plan.bounds, *needed)
-        return *_wanted(found, needed), None
+        input_grads = _ops().write_grad(grad_content, offset, scores, value, top, rest, plan.bounds, *needed)
+        return *only_needed(input_grads, needed), None
 
 
 class _SharedScores(torch.autograd.Function):
-    """Scores ``[nodes, rows]`` of ``[nodes, 1, dim]`` by a table ``[rows, dim]``.
+    """Scores ``[nodes, rows]`` of nodes ``[nodes, 1, dim]`` and a shared table ``[rows, dim]``.
 
-    The gradient of the nodes is not a view, so PyTorch adds the next one to it in place.
+    The gradient of the nodes is not a view, so autograd accumulates into it in place.
     """
 
     @staticmethod
@@ -201,8 +200,8 @@ class _SharedScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         nodes, table = ctx.saved_tensors
-        if must_trace(grads):
-            return tuple(_traced(lambda n, t: (_plain_shared_scores(n, t),), (nodes, table), grads))
+        if needs_plain_backward(grads):
+            return tuple(_pytorch_gradients(lambda n, t: (_plain_shared_scores(n, t),), (nodes, table), grads))
         grad_nodes, grad_table = None, None
         with full_precision(nodes.device):
             if ctx.needs_input_grad[0]:
@@ -214,7 +213,7 @@ class _SharedScores(torch.autograd.Function):
 
 
 class _SharedWrite(torch.autograd.Function):
-    """A write whose values are its keys, by queries that all graphs share: their gradients are added in place."""
+    """A write with shared queries whose values are its keys: both gradients of a node are summed in place."""
 
     @staticmethod
     def forward(ctx: Any, nodes: Tensor, table: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -230,8 +229,8 @@ class _SharedWrite(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         nodes, table, scores, content, top, rest = ctx.saved_tensors
         plan, needed = ctx.plan, ctx.needs_input_grad[:2]
-        if must_trace(grads[:2]):
-            return *_traced(lambda n, t: _plain_shared_write(n, t, plan), (nodes, table), grads[:2]), None
+        if needs_plain_backward(grads[:2]):
+            return *_pytorch_gradients(lambda n, t: _plain_shared_write(n, t, plan), (nodes, table), grads[:2]), None
         grad_content = grads[0].contiguous()
         offset = (grad_content * content).sum(dim=-1) - grads[1]
         grad_scores, grad_nodes = _ops().write_grad(
@@ -255,19 +254,19 @@ class _Read(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, value = ctx.saved_tensors
         plan, heads, needed = ctx.plan, ctx.heads, ctx.needs_input_grad[:2]
-        if must_trace(grads):
-            again = _traced(lambda s, v: (_plain_read(s, v, plan, heads),), (scores, value), grads)
-            return *again, None, None
-        found = _ops().read_grad(grads[0].contiguous(), scores, value, heads, plan.bounds, *needed)
-        return *_wanted(found, needed), None, None
+        if needs_plain_backward(grads):
+            input_grads = _pytorch_gradients(lambda s, v: (_plain_read(s, v, plan, heads),), (scores, value), grads)
+            return *input_grads, None, None
+        input_grads = _ops().read_grad(grads[0].contiguous(), scores, value, heads, plan.bounds, *needed)
+        return *only_needed(input_grads, needed), None, None
 
 
 class _ReadFilm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, heads: int, *inputs: Tensor) -> Tensor:
-        scores, value, x, *weights = inputs = tuple(one.contiguous() for one in inputs)
-        keep = any(ctx.needs_input_grad) and 2 * x.numel() * x.element_size() <= KEPT_BOUNDS
-        out, before, bounds = _ops().read_film(scores, value, heads, plan.bounds, x, *weights, keep)
+        scores, value, x, *weights = inputs = tuple(tensor.contiguous() for tensor in inputs)
+        save = any(ctx.needs_input_grad) and 2 * x.numel() * x.element_size() <= KEPT_BOUNDS
+        out, before, bounds = _ops().read_film(scores, value, heads, plan.bounds, x, *weights, save)
         ctx.plan, ctx.heads = plan, heads
         ctx.save_for_backward(*inputs, before, bounds)
         modulated: Tensor = out
@@ -277,14 +276,15 @@ class _ReadFilm(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, before, bounds = ctx.saved_tensors
         plan, heads, needed = ctx.plan, ctx.heads, ctx.needs_input_grad[2:]
-        if must_trace(grads):
-            return None, None, *_traced(lambda *own: (_plain_read_film(plan, heads, *own),), inputs, grads)
+        if needs_plain_backward(grads):
+            input_grads = _pytorch_gradients(lambda *inputs: (_plain_read_film(plan, heads, *inputs),), inputs, grads)
+            return None, None, *input_grads
         scores, value, x, node_weight, _, film_weight, film_bias = inputs
-        found = _ops().read_film_grad(
+        input_grads = _ops().read_film_grad(
             grads[0].contiguous(), before, bounds, scores, value, heads, plan.bounds, x, node_weight, film_weight,
             film_bias, *needed[:3],
         )  # fmt: skip
-        return None, None, *_wanted(found, needed)
+        return None, None, *only_needed(input_grads, needed)
 
 
 class _Product(torch.autograd.Function):
@@ -300,11 +300,10 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         nodes, table = ctx.saved_tensors
         plan, needed = ctx.plan, ctx.needs_input_grad[:2]
-        if must_trace(grads):
-            again = _traced(lambda n, t: (_plain_product(n, t, plan),), (nodes, table), grads)
-            return *again, None
-        found = _ops().product_grad(grads[0].contiguous(), nodes, table, plan.bounds, *needed)
-        return *_wanted(found, needed), None
+        if needs_plain_backward(grads):
+            return *_pytorch_gradients(lambda n, t: (_plain_product(n, t, plan),), (nodes, table), grads), None
+        input_grads = _ops().product_grad(grads[0].contiguous(), nodes, table, plan.bounds, *needed)
+        return *only_needed(input_grads, needed), None
 
 
 def _plain_shared_scores(nodes: Tensor, table: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
-"""The plain back end: the ops as a few PyTorch calls, with nothing of our own between them and autograd.
+"""The plain back end: the ops as a few PyTorch calls, without custom autograd functions.
 
-Differentiable to any order and in forward mode, vectorised by ``vmap``, traced by ``torch.export``, and at home on
-every device. Where the sizes of the graphs may be read, the batch is padded and each step is one batched product;
-elsewhere sums over graphs are scattered, which needs no sizes but room for ``nodes * rows * width`` numbers.
+Differentiable to any order and in forward mode; works under ``vmap`` and ``torch.export`` and on every device. If the
+sizes of the graphs can be read, the batch is padded and each step is one batched product. Otherwise sums over graphs
+are scattered, which needs no sizes but memory for ``nodes * rows * width`` numbers.
 
-Shapes of the write as in :mod:`mooring.ops.tiles`: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or
-either with a graphs axis before it, key ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight
-``[nodes, parts or 1, rows or 1]``.
+Every back end folds the heads of a write into two axes. Heads with separate keys or values are *parts*, each with one
+*row* per slot. Heads that share keys and values are rows of a single part. Shapes of the write: query
+``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a graphs axis before it, key
+``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``.
 """
 
 from __future__ import annotations
@@ -18,47 +19,53 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from mooring.ops.plan import Plan
-from mooring.ops.state import in_forward_mode, nothing_as_zero, statistics_dtype, weightless
+from mooring.ops.state import all_neginf, finite_or_zero, in_forward_mode, statistics_dtype
 
-# Where plain calls beat tiles on a CPU. One thread, 8 slots, width 64, forward and backward, tiles -> plain in ms:
+# Sizes up to which plain is faster than tiles on a CPU. Forward and backward in ms, tiles -> plain, one thread, 8
+# slots, width 64:
 #   molecules (9 to 25 nodes)  32 of them 6.5 -> 5.3, 64: 9.4 -> 7.3, 256: 29 -> 26, 512: 55 -> 50, 2,048: 224 -> 231
 #   128 graphs of 150 nodes 58 -> 63, 8 of 2,000: 42 -> 47, one of 2,000: 7.5 -> 8.3, 128 of skewed sizes 65 -> 1,112
 SMALL_GRAPH, SMALL_BATCH = 64, 16_384
 
-# A padded batch takes graphs * largest places. Up to this many per node, batched products beat scattered sums.
+# A padded batch has graphs * largest rows. Up to this many per node, batched products are faster than scattered sums.
 PLACES_PER_NODE = 4
 
 
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """Content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; values default to keys.
+    """Return content ``[graphs, rows, parts, width]`` and log-mass ``[graphs, rows, parts]``; None: values are keys.
 
-    The axis of a single part may be left out.
+    The axis of a single part may be missing from the result.
     """
     dtype = statistics_dtype(key.dtype)
-    absent = left_out(log_weight, where)
-    query, key = query.to(dtype), zeroed(key.to(dtype), absent)
-    value = key if value is None else zeroed(value.to(dtype), absent)
-    weighed = log_weight is not None or absent is not None
-    if is_padded(plan) and not weighed and key.size(1) == value.size(1) == 1 and query.dim() == 3:
+    excluded = excluded_nodes(log_weight, where)
+    query, key = query.to(dtype), zero_rows(key.to(dtype), excluded)
+    value = key if value is None else zero_rows(value.to(dtype), excluded)
+    weighted = log_weight is not None or excluded is not None
+    if is_padded(plan) and not weighted and key.size(1) == value.size(1) == 1 and query.dim() == 3:
         return _shared_sums(query, key, value, plan)
     rows = query.size(-3) * query.size(-2) // value.size(1)
     logits = scores(query, key, plan).reshape(key.size(0), value.size(1), rows)
     if log_weight is not None:
         logits = logits + log_weight.to(dtype)
-    if absent is not None:
-        logits = logits.masked_fill(absent, float("-inf"))
+    if excluded is not None:
+        logits = logits.masked_fill(excluded, float("-inf"))
     if not is_padded(plan):
         return _scattered_sums(logits, value, plan)
     logits = plan.grid.fill(logits, float("-inf"))
-    weights, log_mass = _shares(logits, may_be_empty=weighed or plan.may_have_empty)
+    weights, log_mass = _shares(logits, may_be_empty=weighted or plan.may_have_empty)
     return torch.einsum("glpr,glpw->grpw", weights, plan.grid.fill(value)), log_mass.transpose(1, 2)
 
 
 def write_scored(scores: Tensor, value: Tensor, plan: Plan, *, may_be_empty: bool) -> tuple[Tensor, Tensor]:
-    """Content ``[graphs, rows, width]`` and log-mass ``[graphs, rows]`` of scores ``[nodes, rows]`` and value
-    ``[nodes, width]``; ``may_be_empty`` says that some graph may have no score above ``-inf``."""
+    """Return content ``[graphs, rows, width]`` and log-mass ``[graphs, rows]`` of precomputed scores.
+
+    Args:
+        scores: ``[nodes, rows]``.
+        value: ``[nodes, width]``.
+        may_be_empty: whether all scores of a graph may be ``-inf``.
+    """
     if not is_padded(plan):
         content, log_mass = _scattered_sums(scores.unsqueeze(1), value.unsqueeze(1), plan)
         return content.squeeze(2), log_mass.squeeze(2)
@@ -67,7 +74,7 @@ def write_scored(scores: Tensor, value: Tensor, plan: Plan, *, may_be_empty: boo
 
 
 def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
-    """``[nodes, key parts, rows]``, of queries that all graphs share or of each graph's own."""
+    """Return scores ``[nodes, key parts, rows]``; queries are shared, or have a graphs axis."""
     if query.dim() == 3:
         return torch.einsum("nkd,krd->nkr", key, query)
     if is_padded(plan):
@@ -76,7 +83,7 @@ def scores(query: Tensor, key: Tensor, plan: Plan) -> Tensor:
 
 
 def _shared_sums(query: Tensor, key: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """One matrix product scores all nodes against all rows, and padding is nothing but a bias."""
+    """Compute a write without weights: one matrix product for all scores, with padding masked by its bias."""
     grid = plan.grid
     keys = grid.fill(key.squeeze(1))
     values = keys if value is key else grid.fill(value.squeeze(1))
@@ -86,20 +93,20 @@ def _shared_sums(query: Tensor, key: Tensor, value: Tensor, plan: Plan) -> tuple
 
 
 def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
-    """``[graphs, length, ...]`` -> the share of each place in its graph, and the log-mass of each graph.
+    """Return the softmax over the nodes of each graph, and its log-mass, of logits ``[graphs, length, ...]``.
 
-    Of a graph without nodes a softmax would be NaN, and so would the gradient of a logsumexp.
+    For an empty graph both a plain softmax and the gradient of a plain logsumexp would be NaN.
     """
     if not may_be_empty:
         return logits.softmax(dim=1), logits.logsumexp(dim=1)
-    # Of no rows there is no largest. A traced graph cannot ask whether it has rows, so it adds one.
+    # amax needs at least one row. Under tracing the number of rows may be symbolic, so one is always appended.
     rows = logits.detach()
     if torch.compiler.is_compiling() or not logits.size(1):
         rows = torch.nn.functional.pad(rows, (0, 0) * (rows.dim() - 2) + (0, 1), value=float("-inf"))
     top = rows.amax(dim=1, keepdim=True)
-    empty, top = top.isneginf(), nothing_as_zero(top)
-    # Relative to the largest: the gradient of a logsumexp is exp(logit - log_mass), which is one for every node where a
-    # weight is so large that the sum is rounded to it.
+    empty, top = top.isneginf(), finite_or_zero(top)
+    # Relative to the largest: the gradient of logsumexp is exp(logit - log_mass). For huge logits log_mass rounds to
+    # the largest one, and the gradient would be one for every node with that logit.
     logits = (logits - top).masked_fill(empty, 0.0)
     weights = logits.softmax(dim=1).masked_fill(empty, 0.0)
     log_mass = (logits.logsumexp(dim=1, keepdim=True) + top).masked_fill(empty, float("-inf"))
@@ -107,16 +114,16 @@ def _shares(logits: Tensor, may_be_empty: bool) -> tuple[Tensor, Tensor]:
 
 
 def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """Content and log-mass without the sizes of the graphs."""
+    """Return content and log-mass without reading the sizes of the graphs."""
     index, graphs = plan.index, plan.num_graphs
     lowest = scores.new_full((graphs, *scores.shape[1:]), float("-inf"))
     spread = index[:, None, None].expand_as(scores)
-    top = nothing_as_zero(lowest.scatter_reduce(0, spread, scores.detach(), "amax"))
+    top = finite_or_zero(lowest.scatter_reduce(0, spread, scores.detach(), "amax"))
     weights = (scores - top.index_select(0, index)).exp()
     mass = torch.zeros_like(lowest).index_add(0, index, weights)
     outer = torch.einsum("npr,npw->nrpw", weights, value)
     total = outer.new_zeros((graphs, *outer.shape[1:])).index_add(0, index, outer)
-    # where(...) inside and outside: the branch not taken would have a NaN gradient.
+    # where() both inside and outside the log: the branch that is not selected would have a NaN gradient.
     empty = mass == 0
     mass = torch.where(empty, 1.0, mass)
     log_mass = torch.where(empty, float("-inf"), mass.log() + top)
@@ -126,30 +133,38 @@ def _scattered_sums(scores: Tensor, value: Tensor, plan: Plan) -> tuple[Tensor, 
 def read(
     query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
-    """Context ``[nodes, heads, width]`` of query ``[nodes, heads, dim]``, key ``[graphs or 1, slots, heads, dim]`` and
-    value ``[graphs, slots, heads, width]``; with ``sum_heads`` query and context have one head, which all share."""
+    """Return the context ``[nodes, heads, width]``, or ``[nodes, 1, width]`` with ``sum_heads``.
+
+    Args:
+        query: ``[nodes, heads, dim]``; one head with ``sum_heads``.
+        key, value: ``[graphs or 1, slots, heads, dim]`` and ``[graphs, slots, heads, width]``.
+    """
     dtype = statistics_dtype(query.dtype)
-    absent = None if where is None else ~where[:, None, None]
-    queries, key, value = zeroed(query.to(dtype), absent), key.to(dtype), value.to(dtype)
+    excluded = None if where is None else ~where[:, None, None]
+    queries, key, value = zero_rows(query.to(dtype), excluded), key.to(dtype), value.to(dtype)
     if is_padded(plan):
         grid = plan.grid
-        own = key if key.size(0) == grid.graphs else key.expand(grid.graphs, -1, -1, -1)
-        context = grid.pick(_mix(grid.fill(queries), own, value, sum_heads))
+        keys = key if key.size(0) == grid.graphs else key.expand(grid.graphs, -1, -1, -1)
+        context = grid.pick(_mix(grid.fill(queries), keys, value, sum_heads))
     else:
-        # Keys that all graphs share too: a traced graph may not know how many there are, and then must not ask.
-        own = key.expand(value.size(0), -1, -1, -1).index_select(0, plan.index)
-        context = _mix(queries.unsqueeze(1), own, value.index_select(0, plan.index), sum_heads).squeeze(1)
+        # Shared keys are expanded without a comparison: under tracing the number of graphs may be symbolic.
+        keys = key.expand(value.size(0), -1, -1, -1).index_select(0, plan.index)
+        context = _mix(queries.unsqueeze(1), keys, value.index_select(0, plan.index), sum_heads).squeeze(1)
     if residual:
         context = context + queries
-    if absent is None:
+    if excluded is None:
         return context
-    return torch.where(absent, query.to(dtype) if residual else 0.0, context)
+    return torch.where(excluded, query.to(dtype) if residual else 0.0, context)
 
 
 def read_scored(scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
-    """Context ``[nodes, width]``, heads summed, of scores ``[nodes, slots * heads]`` and value ``[graphs, slots, heads,
-    width]``."""
-    # Over the first axis: a CPU is slow at a softmax over few numbers side by side.
+    """Return the context ``[nodes, width]``, heads summed, of precomputed scores.
+
+    Args:
+        scores: ``[nodes, slots * heads]``.
+        value: ``[graphs, slots, heads, width]``.
+    """
+    # Softmax over the first axis: on a CPU it is slow over a short last axis.
     by_slot = scores.t().contiguous().unflatten(0, (value.size(1), value.size(2)))
     weights, values = by_slot.softmax(dim=0).flatten(0, 1).t(), value.flatten(1, 2)
     if is_padded(plan):
@@ -158,9 +173,9 @@ def read_scored(scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
 
 
 def _mix(query: Tensor, key: Tensor, value: Tensor, sum_heads: bool) -> Tensor:
-    """``[graphs, length, heads, dim]`` and the slots of each graph -> ``[graphs, length, heads, width]``.
+    """Return the contexts ``[graphs, length, heads, width]`` of padded queries ``[graphs, length, heads, dim]``.
 
-    The softmax goes over neither the first nor the last axis, where a CPU is slow at it.
+    The softmax is over a middle axis: on a CPU it is slow over the first and the last.
     """
     graphs, _, heads, _ = query.shape
     slots = key.size(1)
@@ -177,14 +192,14 @@ def _mix(query: Tensor, key: Tensor, value: Tensor, sum_heads: bool) -> Tensor:
 def film(
     x: Tensor, context: Tensor, node_weight: Tensor, node_bias: Tensor, film_weight: Tensor, film_bias: Tensor
 ) -> Tensor:
-    """:func:`mooring.ops.film` as it is written down."""
+    """Compute :func:`mooring.ops.film` by its formula."""
     hidden = torch.nn.functional.gelu(torch.nn.functional.linear(x, node_weight, node_bias) + context)
     gamma, beta = torch.nn.functional.linear(hidden, film_weight, film_bias).tanh().chunk(2, dim=-1)
     return torch.addcmul(x, gamma, x, value=0.5) + beta
 
 
 def is_padded(plan: Plan) -> bool:
-    """Whether the sizes of the graphs may be read, and are even enough."""
+    """Return whether the batch is padded: graph sizes can be read and are similar enough."""
     if plan.batch is None:
         return True
     if not plan.is_concrete:
@@ -193,73 +208,75 @@ def is_padded(plan: Plan) -> bool:
 
 
 def is_small(plan: Plan) -> bool:
-    """Return whether this back end is the fastest of those in PyTorch on a CPU: many small graphs of about one size."""
+    """Return whether plain is faster than tiles on a CPU: many small graphs of similar size."""
     if plan.batch is None or not 0 < plan.num_nodes <= SMALL_BATCH:
         return False
     return plan.num_graphs <= plan.num_nodes and plan.largest <= SMALL_GRAPH and is_padded(plan)
 
 
-def left_out(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
-    """``[nodes, 1, 1]``, True for nodes that are left out: masked, or of weight zero everywhere."""
-    absent = None if where is None else ~where[:, None, None]
+def excluded_nodes(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
+    """Return a mask ``[nodes, 1, 1]`` of the nodes that are masked by ``where`` or have weight zero everywhere."""
+    masked = None if where is None else ~where[:, None, None]
     if log_weight is None:
-        return absent
-    gone = weightless(log_weight)[:, None, None]
-    return gone if absent is None else absent | gone
+        return masked
+    weightless = all_neginf(log_weight)[:, None, None]
+    return weightless if masked is None else masked | weightless
 
 
-def zeroed(tensor: Tensor, absent: Tensor | None) -> Tensor:
-    """Zero at nodes that are left out: they may hold NaN, which times zero is NaN."""
-    return tensor if absent is None else tensor.masked_fill(absent, 0.0)
+def zero_rows(tensor: Tensor, mask: Tensor | None) -> Tensor:
+    """Zero the rows of excluded nodes: they may contain NaN, and 0 * NaN is NaN."""
+    return tensor if mask is None else tensor.masked_fill(mask, 0.0)
 
 
 def needs_pytorch(tensor: Tensor) -> bool:
-    """Return whether PyTorch must see every step: the tensor has no data, or it is mapped or has a tangent."""
+    """Return whether autograd must see every step: the tensor has no data, is under ``vmap``, or has a tangent."""
     if torch.compiler.is_compiling():
         return in_forward_mode()
     if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_meta or torch._C._are_functorch_transforms_active():
         return True
-    # is_grads_batched and vectorize=True map without torch.func.
+    # is_grads_batched and vectorize=True use a vmap without torch.func.
     if torch._C._functorch.is_legacy_batchedtensor(tensor):
         return True
     return in_forward_mode() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
-def must_trace(grads: Sequence[Tensor]) -> bool:
-    """Return whether PyTorch must take a backward: it is differentiated again or mapped, or has a tangent."""
+def needs_plain_backward(grads: Sequence[Tensor]) -> bool:
+    """Return whether a backward must run in PyTorch operators: double backward, ``vmap``, or a tangent."""
     return torch.is_grad_enabled() or any(needs_pytorch(grad) for grad in grads)
 
 
 def gradients(
     function: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Return the gradient of each input that requires one, by PyTorch's own calls, and None for the others.
+    """Return the gradient of each input that requires one, by autograd through ``function``; None for the others.
 
-    One input may depend on another: competition weighs nodes by their own keys, and a context was read by the nodes
-    that it modulates. The function is of aliases, at which its gradients end.
+    One input may depend on another: competition computes log weights from the keys, and a context depends on the nodes
+    that it modulates. The function is applied to aliases, so that no gradient flows from one input into another.
     """
-    again = torch.is_grad_enabled()
+    create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
-        aliases = [None if one is None else one.view_as(one) for one in inputs]
-        # A mass that depends on no score, as of a plain mean, is a constant.
+        aliases = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+        # A mass that depends on no score, e.g. of a plain mean, is a constant.
         pairs = [(out, grad) for out, grad in zip(function(*aliases), grads, strict=True) if out.requires_grad]
-    wanted = [one for one in aliases if one is not None and one.requires_grad]
-    outputs, slopes = [out for out, _ in pairs], [grad.view_as(out) for out, grad in pairs]
-    found = iter(torch.autograd.grad(outputs, wanted, slopes, create_graph=again, allow_unused=True))
-    return [next(found) if one is not None and one.requires_grad else None for one in aliases]
+    leaves = [alias for alias in aliases if alias is not None and alias.requires_grad]
+    outputs, output_grads = [out for out, _ in pairs], [grad.view_as(out) for out, grad in pairs]
+    leaf_grads = iter(torch.autograd.grad(outputs, leaves, output_grads, create_graph=create_graph, allow_unused=True))
+    return [next(leaf_grads) if alias is not None and alias.requires_grad else None for alias in aliases]
 
 
-def or_nothing(grad: Tensor | None, like: Tensor) -> Tensor:
-    """Return an empty tensor in place of None: a registered op returns tensors only."""
+def empty_if_none(grad: Tensor | None, like: Tensor) -> Tensor:
+    """Return an empty tensor in place of None: a custom op must return tensors."""
     return like.new_empty(0) if grad is None else grad
 
 
 def blank_gradients(inputs: Sequence[Tensor | None], needed: Sequence[bool], like: Tensor) -> list[Tensor]:
-    """Return the gradients of a traced op, of which nothing but the shapes is known."""
-    pairs = zip(inputs, needed, strict=True)
-    return [or_nothing(None if one is None or not need else torch.empty_like(one), like) for one, need in pairs]
+    """Return uninitialised gradients for a fake kernel; only their shapes and dtypes count."""
+    return [
+        empty_if_none(None if tensor is None or not need else torch.empty_like(tensor), like)
+        for tensor, need in zip(inputs, needed, strict=True)
+    ]
 
 
 def only_needed(grads: Sequence[Tensor], needed: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    """Return None in place of the gradients that were not asked for."""
+    """Replace the gradients that are not needed by None."""
     return tuple(grad if need else None for grad, need in zip(grads, needed, strict=True))

@@ -13,23 +13,23 @@ from torch import Tensor
 from mooring.ops import checks
 from mooring.ops.state import in_mode, is_transformed, untransformed
 
-Kept = TypeVar("Kept")
+T = TypeVar("T")
 
-# Graphs without nodes are left out from this many on, and from this share of all graphs on (one in 32). 100 graphs of
-# 20 nodes, 8 slots, width 64, forward and backward: with 4, 16, 32, 100 and 400 more graphs without nodes it takes
-# 1.05, 1.10, 1.20, 1.58 and 2.25 times as long; if they are left out, 1.04 times, however many there are.
+# Empty graphs are removed if there are at least this many, and at least this share of all graphs (one in 32). Time of
+# forward and backward on 100 graphs of 20 nodes, 8 slots, width 64, relative to no empty graphs: with 4, 16, 32, 100
+# and 400 empty graphs 1.05, 1.10, 1.20, 1.58 and 2.25; if they are removed 1.04, however many there are.
 EMPTY_GRAPHS, EMPTY_SHARE = 8, 32
 
 if TYPE_CHECKING:
-    from functools import cached_property as kept
+    from functools import cached_property as cached
 else:
 
-    def kept(compute):
-        """Return a property that a plan computes once. Python's own takes a lock, which cannot be traced."""
+    def cached(compute):
+        """Return a property that a plan computes once. ``cached_property`` takes a lock, which cannot be traced."""
         name = compute.__name__
 
         def get(plan):
-            return plan._kept[name] if name in plan._kept else plan.keep(name, compute)
+            return plan._cache[name] if name in plan._cache else plan.get_or_make(name, compute)
 
         return property(get, doc=compute.__doc__)
 
@@ -39,8 +39,8 @@ class Grid(NamedTuple):
 
     Args:
         graphs, length: its shape.
-        places: the place of each node; None for one graph, which is its own grid.
-        constants: the values of the padding, made once per dtype.
+        places: index of each node in the flattened grid; None for a single graph, which needs no padding.
+        constants: padding values, created once per dtype.
     """
 
     graphs: int
@@ -59,24 +59,24 @@ class Grid(NamedTuple):
         return cls(plan.num_graphs, largest, rank + skipped.index_select(0, plan.batch), {})
 
     def fill(self, tensor: Tensor, value: float = 0.0) -> Tensor:
-        """Return ``[graphs, length, ...]`` of ``[nodes, ...]``, with ``value`` in the padding."""
+        """Copy ``[nodes, ...]`` to ``[graphs, length, ...]``, with ``value`` in the padding."""
         if self.places is None:
             return tensor.unsqueeze(0)
-        # Unlike a gather, which scatters sums in its backward, a copy has a gather for its backward.
+        # The backward of index_copy is a gather; the backward of a gather would be a slower scattered sum.
         name, dtype, device = str(value), tensor.dtype, tensor.device
         if (name, dtype) not in self.constants:
-            # Outside torch.func and tracing: the plan outlives them.
+            # Created outside torch.func and tracing, because the plan outlives them.
             self.constants[name, dtype] = untransformed(lambda: torch.full((), value, dtype=dtype, device=device))
-        # An expanded number is copied once; a full tensor would be written and then copied.
+        # An expanded scalar is only copied; a full tensor would be written and then copied.
         blank = self.constants[name, dtype].expand(self.graphs * self.length, *tensor.shape[1:])
         return blank.index_copy(0, self.places, tensor).unflatten(0, (self.graphs, self.length))
 
     def pick(self, blocks: Tensor) -> Tensor:
-        """Return ``[nodes, ...]`` of ``[graphs, length, ...]``."""
+        """Gather ``[nodes, ...]`` from ``[graphs, length, ...]``."""
         return blocks.squeeze(0) if self.places is None else blocks.flatten(0, 1).index_select(0, self.places)
 
     def absent(self, like: Tensor) -> Tensor:
-        """Return ``[graphs * length, 1]``: zero in the place of a node, ``-inf`` in the padding."""
+        """Return a bias ``[graphs * length, 1]``: 0 for nodes, ``-inf`` for the padding."""
         if self.places is None:
             return like.new_zeros(1)
         dtype, device = like.dtype, like.device
@@ -90,16 +90,16 @@ class Grid(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Which nodes belong to which graph, and everything that follows from it.
+    """The layout of a batch: the graph of each node, and values derived from it.
 
-    Made by :func:`plan`; accepted wherever a batch vector is. What follows (the order of the nodes, the sizes of the
-    graphs, the padded grid, the tiles) is computed when first asked for and kept, so the layers of a model share it.
+    Created by :func:`plan`; accepted wherever a batch vector is. Derived values (the order of the nodes, the sizes of
+    the graphs, the padded grid, the tiles) are computed on first use and cached, so the layers of a model share them.
 
     Args:
-        num_nodes, num_graphs: how many there are; graphs without nodes count.
-        batch: graph id of each node, in any order; None when all nodes are one graph.
-        ptr: where each graph begins, ``[graphs + 1]``, if that was given: the nodes are then sorted by graph.
-        device: where the nodes are.
+        num_nodes, num_graphs: numbers of nodes and graphs; empty graphs count.
+        batch: graph id of each node, in any order; None if all nodes are one graph.
+        ptr: offsets of the graphs, ``[graphs + 1]``, or None; if given, the nodes are sorted by graph.
+        device: device of the nodes.
     """
 
     num_nodes: int
@@ -107,53 +107,53 @@ class Plan:
     batch: Tensor | None
     ptr: Tensor | None
     device: torch.device
-    _kept: dict[str, Any] = field(default_factory=dict, init=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False)
 
-    def keep(self, name: str, make: Callable[[Plan], Kept]) -> Kept:
-        """Return what ``make`` returned for this plan when it was first called under this name.
+    def get_or_make(self, name: str, make: Callable[[Plan], T]) -> T:
+        """Return the cached value of this name; on first use, compute it by ``make``.
 
-        Everything that follows from graph ids is computed outside ``torch.func`` and tracing modes, whose tensors must
-        not outlive them. Inside a mode, nothing is stored that follows from traced ids or from a number of nodes alone.
+        Values derived from graph ids are computed outside ``torch.func`` and tracing modes, whose tensors must not
+        outlive them. Inside a mode, values derived from traced ids or from a node count alone are not cached.
         """
-        if name not in self._kept:
+        if name not in self._cache:
             if not in_mode():
-                self._kept[name] = make(self)
+                self._cache[name] = make(self)
             elif is_transformed() and (self.batch is None or not self.is_concrete):
                 return make(self)
             else:
-                self._kept[name] = untransformed(lambda: make(self))
-        return self._kept[name]
+                self._cache[name] = untransformed(lambda: make(self))
+        return self._cache[name]
 
-    @kept
+    @cached
     def index(self) -> Int[Tensor, " nodes"]:
-        """Graph id of each node; zeros where all nodes are one graph."""
+        """Return the graph id of each node; zeros if all nodes are one graph."""
         if self.batch is not None:
             return self.batch
         return torch.zeros(self.num_nodes, dtype=torch.long, device=self.device)
 
-    @kept
+    @cached
     def order(self) -> Int[Tensor, " nodes"] | None:
-        """Node ids sorted by graph; None where they are sorted already."""
+        """Return the node ids sorted by graph; None if the nodes are sorted already."""
         if self.batch is None or self.ptr is not None or bool((self.batch[1:] >= self.batch[:-1]).all()):
             return None
         return self.batch.argsort(stable=True)
 
-    @kept
+    @cached
     def offsets(self) -> Int[Tensor, " offsets"]:
-        """Where each graph begins among the sorted nodes, and where the last one ends, ``[graphs + 1]``."""
+        """Return the offsets ``[graphs + 1]``: the start of each graph among the sorted nodes, and the last end."""
         if self.ptr is not None:
             return self.ptr
         counts = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=self.device)
         return counts.scatter_add_(0, self.index + 1, torch.ones_like(self.index)).cumsum(0)
 
-    @kept
+    @cached
     def sizes(self) -> Int[Tensor, " graphs"]:
-        """Nodes of each graph."""
+        """Return the number of nodes of each graph."""
         return self.offsets.diff()
 
-    @kept
+    @cached
     def extremes(self) -> tuple[int, int]:
-        """Nodes of the smallest and of the largest graph, on the host."""
+        """Return the sizes of the smallest and largest graph as ints; needs a host sync."""
         if self.batch is None:
             return self.num_nodes, self.num_nodes
         sizes = self.sizes.tolist()
@@ -161,59 +161,59 @@ class Plan:
 
     @property
     def may_have_empty(self) -> bool:
-        """Whether some graph has no nodes, or may have none where sizes cannot be read."""
+        """Return whether a graph has no nodes, or may have none because sizes cannot be read."""
         return not self.is_concrete or self.extremes[0] == 0
 
     @property
     def largest(self) -> int:
-        """Nodes of the largest graph."""
+        """Return the number of nodes of the largest graph."""
         return self.extremes[1]
 
-    @kept
+    @cached
     def grid(self) -> Grid:
-        """The nodes as ``[graphs, largest]``."""
+        """Return the padded grid ``[graphs, largest]``."""
         return Grid.of(self)
 
     @property
     def bounds(self) -> Int[Tensor, " offsets"]:
-        """Where each graph begins among the sorted nodes, contiguous; of one graph without a look at its nodes."""
+        """Return :attr:`offsets`, contiguous; for a single graph without computing its index."""
         return self._one_graph if self.batch is None else self.offsets.contiguous()
 
-    @kept
+    @cached
     def _one_graph(self) -> Int[Tensor, " offsets"]:
         return torch.tensor([0, self.num_nodes], device=self.device)
 
-    @kept
+    @cached
     def by_graph(self) -> Plan:
-        """The plan of the nodes sorted by graph."""
+        """Return the plan of the same nodes sorted by graph."""
         assert self.batch is not None
-        assert self.order is not None, "they are sorted already"
+        assert self.order is not None, "the nodes are sorted already"
         batch = self.batch.index_select(0, self.order)
         return Plan(self.num_nodes, self.num_graphs, batch, self.offsets, self.device)
 
     def pick(self, nodes: Int[Tensor, " picked"]) -> Plan:
-        """The plan of some of the nodes, in the same graphs."""
+        """Return the plan of a subset of the nodes, in the same graphs."""
         batch = None if self.batch is None else self.batch.index_select(0, nodes)
         return Plan(nodes.numel(), self.num_graphs, batch, None, self.device)
 
     def with_graphs(self, num_graphs: int) -> Plan:
-        """The plan of the same nodes among more graphs, the further ones without nodes."""
+        """Return the plan of the same nodes with more graphs; the added graphs are empty."""
         if num_graphs == self.num_graphs:
             return self
         return Plan(self.num_nodes, num_graphs, self.index, None, self.device)
 
-    @kept
+    @cached
     def occupied(self) -> tuple[Tensor, Tensor] | None:
-        """Ids of the graphs that have nodes, and each node's place among them; None if few graphs are empty.
+        """Return the ids of the graphs that have nodes, and the index of each node's graph among them.
 
-        Under tracing it is None as well.
+        None if few graphs are empty, and under tracing.
         """
         if not self.is_concrete or self.batch is None:
             return None
         many = max(EMPTY_GRAPHS, self.num_graphs // EMPTY_SHARE)
         if self.num_graphs >= self.num_nodes + many:
             return self.batch.unique(return_inverse=True)
-        # Sizes are read on a CPU alone: elsewhere that would be a host sync.
+        # Sizes are read on a CPU only: on other devices reading them is a host sync.
         if self.device.type != "cpu" or self.num_graphs - int(self.sizes.count_nonzero()) < many:
             return None
         present = self.sizes > 0
@@ -221,18 +221,18 @@ class Plan:
 
     @property
     def compact(self) -> Plan:
-        """The plan of the graphs that have nodes and of one empty graph, if many graphs are empty; else this plan."""
-        # Only another plan is stored: FSDP walks through the fields of its inputs and would never end on a cycle.
+        """Return the plan of the non-empty graphs plus one empty graph if many graphs are empty; else this plan."""
+        # A plan never caches itself: FSDP walks the fields of its inputs and would not terminate on a cycle.
         return self if self.occupied is None else self._compact
 
-    @kept
+    @cached
     def _compact(self) -> Plan:
         assert self.occupied is not None
         ids, batch = self.occupied
         return Plan(self.num_nodes, ids.numel() + 1, batch, None, self.device)
 
     def spread(self, tensor: Tensor) -> Tensor:
-        """Copy rows of the graphs of :attr:`compact` to all graphs; empty graphs share the last row."""
+        """Expand rows per graph of :attr:`compact` to rows per graph of this plan; empty graphs get the last row."""
         if self.occupied is None:
             return tensor
         ids, _ = self.occupied
@@ -241,7 +241,7 @@ class Plan:
 
     @property
     def is_concrete(self) -> bool:
-        """Whether its numbers may be read: not in a traced graph, and not without data behind it."""
+        """Return whether values can be read: not under tracing, and not for meta or fake tensors."""
         if self.batch is None:
             return not torch.compiler.is_compiling()
         return type(self.batch) is Tensor and checks.readable(self.batch)
@@ -258,33 +258,33 @@ def plan(
     num_graphs: int | None = None,
     device: torch.device | str | None = None,
 ) -> Plan:
-    """A batch vector, or the offsets of its graphs -> the :class:`Plan` that every op and every layer can share.
+    """Return the :class:`Plan` of a batch vector, or of the offsets of its graphs, for all ops and layers to share.
 
-    Checks its input, so that layers need not. With ``ptr``, as PyG's batches carry it, nothing is sorted and nothing is
-    read back from a device.
+    Checks its input, so that layers need not. With ``ptr``, as in PyG's batches, nothing is sorted and there is no host
+    sync.
 
     Args:
-        batch: graph id of each node, in any order; None when all nodes are one graph, or when ``ptr`` says it all.
-        ptr: where each graph begins, ``[graphs + 1]``, for nodes sorted by graph.
-        num_nodes: number of nodes; needed when there is no batch.
-        num_graphs: number of graphs, needed when the last ones are empty and there is no ``ptr``.
-        device: where the nodes are, if nothing but their number is given; the CPU if None.
+        batch: graph id of each node, in any order; None if all nodes are one graph, or if ``ptr`` is given.
+        ptr: offsets of the graphs, ``[graphs + 1]``, for nodes sorted by graph.
+        num_nodes: number of nodes; required without ``batch`` and ``ptr``.
+        num_graphs: number of graphs; required if the last graphs are empty and there is no ``ptr``.
+        device: device of the nodes if only ``num_nodes`` is given; the CPU if None.
 
     >>> plan(torch.tensor([0, 0, 2]))
     Plan(3 nodes, 3 graphs, cpu)
     >>> plan(ptr=torch.tensor([0, 2, 2, 3])).index.tolist()
     [0, 0, 2]
     """
-    where = None if device is None else torch.device(device)
+    target = None if device is None else torch.device(device)
     for name, tensor in (("batch", batch.batch if isinstance(batch, Plan) else batch), ("ptr", ptr)):
-        if where is None or not isinstance(tensor, Tensor):
+        if target is None or not isinstance(tensor, Tensor):
             continue
-        if where.type != tensor.device.type or where.index not in (None, tensor.device.index):
-            raise ValueError(f"plan: device is {where} but {name} is on {tensor.device}. Leave device out.")
-        where = tensor.device
+        if target.type != tensor.device.type or target.index not in (None, tensor.device.index):
+            raise ValueError(f"plan: device is {target} but {name} is on {tensor.device}. Leave device out.")
+        target = tensor.device
     if num_nodes is not None and not torch.compiler.is_compiling():
         num_nodes = checks.check_count("plan", "num_nodes", num_nodes, least=0)
-    return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes", device=where)
+    return make_plan("plan", batch, ptr, num_nodes, num_graphs, of="num_nodes", device=target)
 
 
 def make_plan(
@@ -299,18 +299,18 @@ def make_plan(
     count_name: str = "num_graphs",
     device: torch.device | None = None,
 ) -> Plan:
-    """Like :func:`plan`; ``name``, ``of`` and ``count_name`` are the argument names used in error messages."""
-    checks.refuse_jit_trace(who)
+    """Make a plan as :func:`plan` does; ``name``, ``of`` and ``count_name`` are argument names in error messages."""
+    checks.reject_jit_trace(who)
     if isinstance(batch, Plan):
         if ptr is not None:
-            raise ValueError(f"{who}: got a plan and ptr. The plan says where graphs begin; leave ptr out.")
-        for what, have, given in ((of, batch.num_nodes, num_nodes), (count_name, batch.num_graphs, num_graphs)):
-            if given is not None and given != have:
+            raise ValueError(f"{who}: got a plan and ptr. The plan has the offsets of the graphs; leave ptr out.")
+        for argument, planned, count in ((of, batch.num_nodes, num_nodes), (count_name, batch.num_graphs, num_graphs)):
+            if count is not None and count != planned:
                 raise ValueError(
-                    f"{who}: {what} says {given} but the plan was made for {have}. Make a plan for each batch."
+                    f"{who}: {argument} says {count} but the plan was made for {planned}. Make a plan for each batch."
                 )
         return batch if device is None else _on_device(who, batch, of, device)
-    # PyG's Index is a tensor that remembers whether it is sorted.
+    # PyG's Index is a tensor subclass that records whether it is sorted.
     ids: Any = batch.as_tensor() if hasattr(batch, "as_tensor") else batch  # type: ignore[union-attr]
     if ptr is not None:
         num_nodes = checks.check_ptr(who, ptr, ids, num_nodes, num_graphs, count_name)
@@ -341,7 +341,7 @@ def _on_device(who: str, plan: Plan, of: str, device: torch.device) -> Plan:
 
 
 def _ids(ptr: Tensor, num_nodes: int) -> Tensor:
-    """Return the graph id of each node of graphs that begin at ``ptr``."""
+    """Return the graph id of each node from the offsets of the graphs."""
     graphs = ptr.numel() - 1
     return _outside(
         ptr,
@@ -350,12 +350,12 @@ def _ids(ptr: Tensor, num_nodes: int) -> Tensor:
 
 
 def _copy(ids: Tensor) -> Tensor:
-    """Copy ids or offsets as int64, so that a plan stays as it is when the user's tensor changes in place."""
+    """Copy ids or offsets as int64, so that in-place changes of the user's tensor do not change the plan."""
     if torch.compiler.is_compiling():  # the plan does not outlive the traced graph
         return ids.long()
     return _outside(ids, lambda: ids.to(torch.long, copy=True)) if in_mode() else ids.to(torch.long, copy=True)
 
 
 def _outside(tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
-    """Return what ``make`` makes of a tensor: outside all modes, unless the tensor is of one itself."""
+    """Call ``make`` on a tensor, outside all modes unless the tensor itself belongs to one."""
     return untransformed(make) if type(tensor) is Tensor and checks.readable(tensor) else make()

@@ -1,4 +1,4 @@
-"""Slots -> nodes: the read, and the weights behind it."""
+"""Slots -> nodes: the read and its attention weights."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def read(
     sum_heads: bool = False,
     residual: bool = False,
 ) -> Float[Tensor, "nodes _ vdim"]:
-    r"""Node queries and the slots of each graph -> the context of every node, from its own graph's slots only.
+    r"""Compute the context of every node from the slots of its own graph.
 
     .. math::
         \rho_{jm} = \operatorname{softmax}_m(q_j^\top k_m), \qquad O_j = \sum_m \rho_{jm} v_m
 
-    Paper: ``eq:slotreadout``, ``eq:target-slot-read``. Scaling belongs to the caller.
+    Paper: ``eq:slotreadout``, ``eq:target-slot-read``. The caller scales the scores.
 
     Args:
-        query: what each node looks for; a heads axis of one is shared by all heads.
+        query: node queries; a heads axis of one is shared by all heads.
         key: ``[graphs, slots, heads, dim]``, or ``[slots, heads, dim]`` shared by all graphs (static addresses).
-        value: what each slot returns.
-        index: graph id of each node, in any order, or the :class:`~mooring.ops.Plan` of the batch; None when all nodes
+        value: slot values.
+        index: graph id of each node, in any order, or the :class:`~mooring.ops.Plan` of the batch; None if all nodes
             are one graph.
-        where: the nodes that read; the others are skipped and get zero. None means all.
-        sum_heads: add the heads' contexts up. With a shared query this is one skinny matrix product: the folded
-            order, where each head's values already went through its part of the output projection.
-        residual: return :math:`q_j + O_j`, with ``sum_heads`` and a shared query as wide as the values; a node that
-            is skipped gets its query back. Costs no pass over the nodes.
+        where: boolean mask of the nodes that read; the others are skipped and get zero. None means all.
+        sum_heads: sum the contexts of the heads. With a shared query this is one skinny matrix product: the folded
+            order, in which each head's part of the output projection was applied to its values beforehand.
+        residual: return :math:`q_j + O_j`; needs ``sum_heads`` and a shared query as wide as the values. A skipped node
+            gets its query. Needs no extra pass over the nodes.
 
     Shapes: context ``[nodes, heads, vdim]``, or ``[nodes, 1, vdim]`` with ``sum_heads``; float32 for half inputs.
 
-    A graph always has its slots, so no node reads from an empty set.
+    Every graph has slots, so no node reads from an empty set.
 
     Cost: ``O(nodes * slots * heads * (dim + vdim))``; memory beyond inputs and outputs does not grow with the nodes.
 
@@ -74,22 +74,22 @@ def read_planned(
     sum_heads: bool = False,
     residual: bool = False,
 ) -> Tensor:
-    """Compute :func:`read` for arguments that have been checked; shared keys may lack the graphs axis."""
+    """Compute :func:`read` of checked arguments; shared keys may lack the graphs axis."""
     key = key.unsqueeze(0) if key.dim() == 3 else key
     heads = value.size(2)
     folded = sum_heads and query.size(1) == 1
     if query.size(1) != heads and not folded:
         query = query.expand(-1, heads, -1)
-    code = backend.of(plan, query, key, value)
+    ops = backend.select(plan, query, key, value)
     with full_precision(query.device):
-        context = code.read(query, key, value, where, plan, folded, residual)
+        context = ops.read(query, key, value, where, plan, folded, residual)
     return context.sum(dim=1, keepdim=True) if sum_heads and not folded else context
 
 
-def read_scored(code: backend.ScoredCode, scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
-    """Compute :func:`read`, heads summed, of scores ``[nodes, slots * heads]`` that a write shares."""
+def read_scored(ops: backend.ScoredOps, scores: Tensor, value: Tensor, plan: Plan) -> Tensor:
+    """Compute :func:`read`, with heads summed, of precomputed scores ``[nodes, slots * heads]``."""
     with full_precision(scores.device):
-        return code.read_scored(scores, value.to(scores.dtype), plan)
+        return ops.read_scored(scores, value.to(scores.dtype), plan)
 
 
 def read_weights(
@@ -97,9 +97,9 @@ def read_weights(
     key: Float[Tensor, "..."],
     index: Int[Tensor, " nodes"] | Plan | None = None,
 ) -> Float[Tensor, "nodes slots heads"]:
-    """The attention each node pays to each slot of its graph; it sums to one over the slots. For looking inside.
+    """Return the attention weights of a read, which sum to one over the slots. For inspection.
 
-    Cost: one of the two products of :func:`read`, and room for ``nodes * slots * heads`` numbers.
+    Cost: one of the two products of :func:`read`, and memory for ``nodes * slots * heads`` numbers.
     """
     _check_weights(query, key, index)
     if key.dim() == 4 and not torch.compiler.is_compiling() and key.size(0) == 1:
@@ -127,12 +127,12 @@ def _check_weights(query: Tensor, key: Tensor, index: Tensor | Plan | None) -> N
     _check_scores("read_weights", query, key, "slots heads dim" if key.dim() == 3 else "graphs slots heads dim")
     if query.size(1) not in (1, key.size(-2)):
         raise ValueError(
-            f"read_weights: query has {query.size(1)} heads but key has {key.size(-2)}. Pass as many, or one that all "
-            "share."
+            f"read_weights: query has {query.size(1)} heads but key has {key.size(-2)}. Pass as many, or one that is "
+            "shared by all."
         )
     ids = index.batch if isinstance(index, Plan) else index
     checks.check_device("read_weights", query=query, index=ids)
-    # A traced graph may not know its number of graphs, and then must not compare it.
+    # Under tracing the number of graphs may be symbolic and cannot be compared.
     if ids is None or torch.compiler.is_compiling():
         return
     if key.dim() == 3 or key.size(0) == 1:  # shared by all graphs
@@ -143,7 +143,7 @@ def _check_weights(query: Tensor, key: Tensor, index: Tensor | Plan | None) -> N
 
 
 def _check_scores(who: str, query: Tensor, key: Tensor, axes: str) -> None:
-    """Query and key of one width; ``axes`` are those of the key."""
+    """Check that query and key have the same width; ``axes`` are the axes of the key."""
     checks.check_rank(who, "query", query, "nodes heads dim")
     checks.check_rank(who, "key", key, axes)
     checks.check_memory(who, "key", key)
@@ -163,16 +163,17 @@ def _check(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | Non
     ids = index.batch if isinstance(index, Plan) else index
     checks.check_device("read", query=query, value=value, index=ids, where=where)
     checks.check_mask("read", "where", where, query.size(0))
-    # A traced graph may not know its number of graphs, and then must not compare it.
+    # Under tracing the number of graphs may be symbolic and cannot be compared.
     other_graphs = not torch.compiler.is_compiling() and key.size(0) not in (1, value.size(0))
     if key.shape[1:3] != value.shape[1:3] or other_graphs:
         raise ValueError(
             f"read: key has (graphs, slots, heads) = {tuple(key.shape[:3])} but value has {tuple(value.shape[:3])}. "
-            "Pass one key for each value, or keys without a graphs axis that all graphs share."
+            "Pass one key for each value, or keys without a graphs axis, shared by all graphs."
         )
     if query.size(1) not in (1, value.size(2)):
         raise ValueError(
-            f"read: query has {query.size(1)} heads but value has {value.size(2)}. Pass as many, or one that all share."
+            f"read: query has {query.size(1)} heads but value has {value.size(2)}. Pass as many, or one that is "
+            "shared by all."
         )
     return make_plan(
         "read",
@@ -195,8 +196,8 @@ def slot_scores(
 ) -> Float[Tensor, "nodes _ _"]:
     """Return ``[nodes, slots, heads]`` dot products, or ``[nodes, heads, slots]``; float32 for half inputs.
 
-    Slots without a graphs axis are shared by all graphs, a heads axis of one by all heads. No slots are gathered per
-    node, except where the sizes of the graphs cannot be read or the plain back end meets graphs of very uneven sizes.
+    Slots without a graphs axis are shared by all graphs, a heads axis of one by all heads. Slots are gathered per node
+    only if graph sizes cannot be read, or if the plain back end computes graphs of very uneven sizes.
     """
     dtype = statistics_dtype(nodes.dtype)
     by_head = slots.transpose(-3, -2)
@@ -207,7 +208,7 @@ def slot_scores(
         table = by_head
     table, nodes = table.to(dtype), nodes.to(dtype)
     with full_precision(nodes.device):
-        scores = backend.of(plan, table, nodes).scores(table, nodes, plan)
+        scores = backend.select(plan, table, nodes).scores(table, nodes, plan)
     if nodes.size(1) == 1:
         return scores.view(nodes.size(0), *rows.shape[-3:-1])
     return scores if heads_first else scores.transpose(1, 2)

@@ -1,6 +1,6 @@
-"""The slow oracle: one loop for each symbol of the paper, float64, nothing shared with the fast path.
+"""The slow oracle in float64: one loop per index of the paper, no code shared with the fast back ends.
 
-Read it beside the paper: ``s`` are scores, ``v`` values, ``Z`` the mass, ``mu`` the content.
+Notation as in the paper: ``s`` are scores, ``v`` values, ``Z`` the mass, ``mu`` the content.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def write(
     log_weight: Tensor | None = None,
     null_logit: Tensor | None = None,
 ) -> SlotState:
-    """:func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
+    """Compute :func:`mooring.ops.write` by the definitions of ``eq:slotread`` and ``prop:mass``."""
     if isinstance(index, Plan):
         num_graphs, index = index.num_graphs, index.batch
     query, key, value = query.double(), key.double(), value.double()
@@ -35,8 +35,8 @@ def write(
             for h in range(heads):
                 s = [query[m, h] @ key[i, h] for i in nodes]
                 if null_logit is not None:
-                    rivals = [torch.stack([*(query[:, h] @ key[i, h]), null_logit[h].double()]) for i in nodes]
-                    s = [s_i - each.logsumexp(0) for s_i, each in zip(s, rivals, strict=True)]
+                    all_scores = [torch.stack([*(query[:, h] @ key[i, h]), null_logit[h].double()]) for i in nodes]
+                    s = [s_i - scores.logsumexp(0) for s_i, scores in zip(s, all_scores, strict=True)]
                 if log_weight is not None:
                     weights = [log_weight[i] if log_weight.dim() == 1 else log_weight[i, m, h] for i in nodes]
                     s = [s_i + weight.double() for s_i, weight in zip(s, weights, strict=True)]
@@ -58,7 +58,7 @@ def write(
 
 
 def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None = None) -> Tensor:
-    """:func:`mooring.ops.read` by the definition of ``eq:target-slot-read``."""
+    """Compute :func:`mooring.ops.read` by the definition of ``eq:target-slot-read``."""
     index = index.batch if isinstance(index, Plan) else index
     query, key, value = query.double(), key.double(), value.double()
     graphs, slots, heads, width = value.shape
@@ -75,47 +75,47 @@ def read(query: Tensor, key: Tensor, value: Tensor, index: Tensor | Plan | None 
 
 
 def merge(*states: SlotState) -> SlotState:
-    """:func:`mooring.ops.merge`: masses add up, and each content counts by its share of them."""
+    """Compute :func:`mooring.ops.merge`: sum the masses and average the contents weighted by mass."""
     log_Z = torch.stack([state.log_mass.double() for state in states])
-    nothing = log_Z.isneginf().all(dim=0)
-    log_Z = log_Z.masked_fill(nothing, 0.0)
+    empty = log_Z.isneginf().all(dim=0)
+    log_Z = log_Z.masked_fill(empty, 0.0)
     top = log_Z.detach().amax(dim=0)
     Z = (log_Z - top).exp().sum(dim=0)
     share = ((log_Z - top).exp() / Z).unsqueeze(-1)
     mu = sum((share[k] * state.content.double() for k, state in enumerate(states)), torch.zeros_like(share[0]))
-    return SlotState(mu.masked_fill(nothing.unsqueeze(-1), 0.0), (Z.log() + top).masked_fill(nothing, float("-inf")))
+    return SlotState(mu.masked_fill(empty.unsqueeze(-1), 0.0), (Z.log() + top).masked_fill(empty, float("-inf")))
 
 
 def anchored(state: SlotState, anchor_logit: Tensor, anchor_value: Tensor) -> Tensor:
-    """``eq:anchored``: the anchor is one more node, of score ``s_0`` and value ``a``, beside one of score ``log Z``."""
+    """Compute ``eq:anchored``: attention over the anchor (``s_0``, ``a``) and the state (``log Z``, ``mu``)."""
     alpha_0, rest = _log_shares(state, anchor_logit).exp().unsqueeze(-1)
     return alpha_0 * anchor_value.double() + rest * state.content.double()
 
 
 def anchor_weight(state: SlotState, anchor_logit: Tensor) -> Tensor:
-    """``alpha_0`` of ``prop:mass``."""
+    """Compute ``alpha_0`` of ``prop:mass``."""
     return _log_shares(state, anchor_logit)[0].exp()
 
 
 def log_odds(state: SlotState, anchor_logit: Tensor) -> Tensor:
-    """``log(1 - alpha_0) - log(alpha_0)``, the mass feature of ``app:protocol``."""
+    """Compute ``log(1 - alpha_0) - log(alpha_0)``, the mass feature of ``app:protocol``."""
     alpha_0, rest = _log_shares(state, anchor_logit)
     return rest - alpha_0
 
 
 def softplus_odds(state: SlotState, anchor_logit: Tensor) -> Tensor:
-    """``-log(alpha_0)``, the mass feature that an empty set has too."""
+    """Compute ``-log(alpha_0)``, a mass feature that is finite for an empty set."""
     return -_log_shares(state, anchor_logit)[0]
 
 
 def _log_shares(state: SlotState, anchor_logit: Tensor) -> Tensor:
-    """``[2, graphs, slots, heads]``, the logarithms of ``alpha_0`` and ``1 - alpha_0``."""
+    """Return ``[2, graphs, slots, heads]``: the logarithms of ``alpha_0`` and ``1 - alpha_0``."""
     s_0, log_Z = torch.broadcast_tensors(anchor_logit.double(), state.log_mass.double())
     return torch.stack([s_0, log_Z]).log_softmax(dim=0)
 
 
 def _members(index: Tensor | None, num_nodes: int, num_graphs: int | None) -> list[list[int]]:
-    """Node ids of each graph."""
+    """Return the node ids of each graph."""
     if index is None:
         return [list(range(num_nodes))]
     ids = index.tolist()

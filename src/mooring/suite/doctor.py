@@ -119,7 +119,7 @@ def check_oracle(setting: Setting) -> Outcomes:
         inputs = [tensor / tensor.size(-1) ** 0.5 for tensor in _draw(query, x, memory, (nodes, DIM), *weights)]
         fast = _results(ops.write, ops.read, ops.film, [tensor.to(setting.device) for tensor in inputs], index)
         slow = _results(reference.write, _read, plain.film, [tensor.double() for tensor in inputs], index)
-        chosen = backend.of(ops.plan(index.to(setting.device)), inputs[1].to(setting.device))
+        chosen = backend.select(ops.plan(index.to(setting.device)), inputs[1].to(setting.device))
         code = str(getattr(chosen, "__name__", "")).rpartition(".")[2]
         error = _error(fast, slow)
         yield error <= LIMIT, f"{about}: {code} chosen, error {error:.1e} (values, gradients)"

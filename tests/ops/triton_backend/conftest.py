@@ -1,4 +1,4 @@
-"""Makes ``functions`` importable, and runs kernels in a process of their own.
+"""Fixtures of the Triton tests: kernels run in a separate process.
 
 The interpreter would otherwise reach every test that compiles.
 """
@@ -33,7 +33,7 @@ Kernels = Callable[..., Any]
 
 
 class LauncherError(Exception):
-    """What a launcher raised, as text."""
+    """An error of a launcher, as text."""
 
 
 @pytest.fixture(scope="session")

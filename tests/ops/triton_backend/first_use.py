@@ -51,10 +51,10 @@ def use(how: str) -> list[str]:
         return FIND(*key)
 
     def choose() -> None:
-        called.append(backend.of(ops.plan(batch), x.unsqueeze(1)).__name__.rpartition(".")[2])
+        called.append(backend.select(ops.plan(batch), x.unsqueeze(1)).__name__.rpartition(".")[2])
 
     # Without the C++ operators the code for a CPU is the plain one.
-    plain = patch.object(backend, "native_code", lambda: None)
+    plain = patch.object(backend, "load_native", lambda: None)
     with plain, patch.object(proof, "find_fault", find), patch.dict(proof._faults, clear=True):
         if how == "threads":
             threads = [threading.Thread(target=choose) for _ in range(4)]

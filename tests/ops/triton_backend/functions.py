@@ -49,7 +49,7 @@ class _Read(torch.autograd.Function):
 
 
 def places(batch: Ragged, where: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    """``ptr`` and ``order``; a sorted batch in which all take part has no order."""
+    """Return ``ptr`` and ``order``; order is None for a sorted batch without excluded nodes."""
     index = batch.index() if where is None else torch.where(where, batch.index(), -1)
     ptr, order = sort_graphs(index, batch.num_graphs)
     return ptr, None if batch.ordered and where is None else order
@@ -82,7 +82,7 @@ def read(
 def oracle_write(
     batch: Ragged, query: Tensor, key: Tensor, value: Tensor, log_weight: Tensor | None = None
 ) -> SlotState:
-    """The oracle; weights of slots and heads go to it one slot and head at a time."""
+    """Compute the oracle; weights per slot and head are applied one slot and head at a time."""
     index, count = batch.index(), batch.num_graphs
     if log_weight is None or log_weight.dim() == 1:
         return reference.write(query, key, value, index, num_graphs=count, log_weight=log_weight)

@@ -1,4 +1,4 @@
-"""The kernels compile for a real GPU, and the benchmark that says so writes what it printed."""
+"""The kernels compile for real GPUs, and the benchmark writes what it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the launchers promise besides values: launches, nothing read back, messages, and an import without Triton."""
+"""Launchers: number of launches, no host sync, messages, and import without Triton."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ CALLS = {
 def arguments(function: str, batch: Ragged) -> list[Any]:
     graphs = batch.num_graphs
     state = (torch.zeros(graphs, 3, 2, 7), torch.zeros(graphs, 3, 2))
-    write = [*write_inputs(batch, "own heads", torch.float32), *places(batch)]
-    read = [*read_inputs(batch, "own heads", torch.float32), *places(batch)]
+    write = [*write_inputs(batch, "separate heads", torch.float32), *places(batch)]
+    read = [*read_inputs(batch, "separate heads", torch.float32), *places(batch)]
     return {
         "write_forward": write,
         "write_backward": [*state, *write, None, *state, state[1]],

@@ -1,4 +1,4 @@
-"""Compiled modules go through the kernels: registered operators with shapes and gradients."""
+"""Compiled modules call the kernels as custom ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_operators_pass_the_checks_of_torch() -> None:
 
 @pytest.mark.parametrize(("backend", "calls"), [("aot_eager", 5), ("inductor", 3)])
 def test_a_compiled_module_uses_the_kernels_and_is_right(backend: str, calls: int) -> None:
-    """In one graph; a second number of nodes and graphs makes the sizes dynamic, and a third compiles nothing."""
+    """Compile one graph; the second batch makes sizes dynamic, and the third causes no compilation."""
     lines = run_script(ROOT / "tests/ops/triton_backend/traced.py", backend).splitlines()
     assert len(lines) == calls
     for line in lines:

@@ -1,4 +1,4 @@
-"""The check of the kernels on first use of a device, with kernels that are right and with broken ones."""
+"""The check of the kernels on first use of a device, with correct and with broken kernels."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SINGLE = torch.float32
 
 
 def readers(kernels: Kernels, batch: Ragged, summed: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The kernels and the oracle as functions of query, key and value; keys without a graphs axis get one of one."""
+    """Return kernels and oracle as functions of query, key and value; shared keys get a graphs axis of size one."""
 
     def fast(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return read(kernels, batch, query, key if key.dim() == 4 else key.unsqueeze(0), value, sum_heads=summed)
@@ -47,7 +47,7 @@ def test_equals_the_oracle(kernels: Kernels, form: str, ordered: bool) -> None:
     assert_same(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, SINGLE))
 
 
-@pytest.mark.parametrize("form", ["folded", "own heads, shared keys"])
+@pytest.mark.parametrize("form", ["folded", "separate heads, shared keys"])
 def test_equals_the_oracle_on_graphs_of_several_chunks(kernels: Kernels, form: str) -> None:
     batch = Ragged(MIXED, False, seed=4)
     assert_same(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, SINGLE))
@@ -109,7 +109,7 @@ def test_residual_and_nodes_that_read_nothing(kernels: Kernels, rows: int) -> No
 def test_nodes_that_read_nothing_get_zero(kernels: Kernels) -> None:
     batch = Ragged(MIXED, False, seed=6)
     where = batch.mask(salt=7)
-    query, key, value = read_inputs(batch, "own heads", SINGLE)
+    query, key, value = read_inputs(batch, "separate heads", SINGLE)
     context = read(kernels, batch, query.masked_fill(~where[:, None, None], float("nan")), key, value, where)
     assert not context[~where].any()
     assert_close(context[where], reference.read(query, key, value, batch.index())[where])
@@ -137,7 +137,7 @@ def test_huge_logits(kernels: Kernels) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
-@pytest.mark.parametrize("form", ["folded", "own heads"])
+@pytest.mark.parametrize("form", ["folded", "separate heads"])
 def test_half_inputs_have_single_contexts(kernels: Kernels, form: str, dtype: torch.dtype) -> None:
     batch = Ragged(FEW, False, seed=9)
     assert_same_in_halves(*readers(kernels, batch, READ_FORMS[form][2]), *read_inputs(batch, form, dtype))
@@ -150,8 +150,8 @@ def test_no_nodes(kernels: Kernels) -> None:
     assert not any(bool(grad.any()) for grad in grads)
 
 
-def test_a_wrong_read_is_found_out(kernels: Kernels) -> None:
-    """The control: heads summed where they should not be, and a key that gets no gradient."""
+def test_control_wrong_reads_fail(kernels: Kernels) -> None:
+    """Controls: heads that are summed wrongly, and a key without a gradient."""
     batch = Ragged(FEW, True, seed=3)
     fast, slow = readers(kernels, batch, summed=True)
     inputs = read_inputs(batch, "folded", SINGLE)

@@ -89,8 +89,8 @@ def test_slots_heads_and_widths(
 
 
 @pytest.mark.parametrize("weights", [kind for kind in WEIGHTS if "inf" in kind])
-@pytest.mark.parametrize("form", ["shared", "own heads"])
-def test_nodes_of_no_weight_have_no_influence_whatever_they_hold(kernels: Kernels, form: str, weights: str) -> None:
+@pytest.mark.parametrize("form", ["shared", "separate heads"])
+def test_nodes_of_weight_zero_have_no_influence_even_if_nan(kernels: Kernels, form: str, weights: str) -> None:
     batch = Ragged(FEW, False, seed=5)
     query, key, value = write_inputs(batch, form, SINGLE)
     weight = log_weight(batch, weights, SINGLE)
@@ -113,10 +113,10 @@ def test_nodes_of_no_weight_have_no_influence_whatever_they_hold(kernels: Kernel
     assert_finite(*spoilt_grads)
 
 
-def test_nodes_behind_the_last_graph_are_left_out(kernels: Kernels) -> None:
+def test_nodes_behind_the_last_graph_are_excluded(kernels: Kernels) -> None:
     batch = Ragged(MIXED, False, seed=6)
     where = batch.mask(salt=7)
-    query, key, value = write_inputs(batch, "own heads", SINGLE)
+    query, key, value = write_inputs(batch, "separate heads", SINGLE)
     key, value = (tensor.masked_fill(~where[:, None, None], float("nan")) for tensor in (key, value))
     inputs = (query, key, value, *places(batch, where), None)
     *state, top, rest = kernels("write_forward", *inputs)
@@ -146,7 +146,7 @@ def test_huge_logits(kernels: Kernels) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
-@pytest.mark.parametrize("form", ["shared", "own heads"])
+@pytest.mark.parametrize("form", ["shared", "separate heads"])
 def test_half_inputs_have_single_statistics(kernels: Kernels, form: str, dtype: torch.dtype) -> None:
     batch = Ragged(FEW, False, seed=9)
     inputs = write_inputs(batch, form, dtype)
@@ -167,8 +167,8 @@ def test_nothing_written(kernels: Kernels, sizes: tuple[int, ...]) -> None:
     assert not grad_query.any()
 
 
-def test_a_wrong_write_is_found_out(kernels: Kernels) -> None:
-    """The control: the last node of every batch is forgotten."""
+def test_control_a_wrong_write_fails(kernels: Kernels) -> None:
+    """Control: a write that ignores the last node of every batch."""
     batch = Ragged(FEW, True, seed=3)
     query, key, value = write_inputs(batch, "shared", SINGLE)
     weight = torch.zeros(batch.num_nodes).index_fill(0, torch.tensor([batch.num_nodes - 1]), float("-inf"))

@@ -22,7 +22,7 @@ CALLS = ("batch", "masks", "bfloat16")
 
 
 def step(module: Any, x: Tensor, **how: Any) -> list[Tensor]:
-    """The output, and the gradients of the nodes and of all parameters."""
+    """Return the output, and the gradients of the nodes and of all parameters."""
     leaf = x.clone().requires_grad_()
     out = module(leaf, **how)
     inputs = [leaf, *(one for one in module.parameters() if one.requires_grad)]
@@ -30,7 +30,7 @@ def step(module: Any, x: Tensor, **how: Any) -> list[Tensor]:
 
 
 def compare(backend: str) -> None:
-    """Print the largest difference of each call; the sizes change, and the graph is not traced again for them."""
+    """Print the largest difference of each call; the sizes change without another trace."""
     torch.manual_seed(0)
     module = SlotVirtualNode(16, 3, 2, init_std=0.3)
     compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=True)
@@ -66,7 +66,7 @@ def compare(backend: str) -> None:
 
 
 def check_operators() -> None:
-    """PyTorch's own checks of each operator: schema, shapes, gradients, tracing with dynamic sizes."""
+    """Run ``torch.library.opcheck`` on each operator: schema, shapes, gradients, tracing with dynamic sizes."""
     torch.manual_seed(0)
     ptr, order = sort_graphs(torch.tensor([2, 0, -1, 0, 2, 2]), 3)
     draw = partial(torch.randn, requires_grad=True)

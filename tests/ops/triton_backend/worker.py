@@ -20,7 +20,7 @@ from mooring.ops.triton import launch
 
 
 def answer(function: str, arguments: list[Any], keywords: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """The outputs of a launcher with small tiles, so that a handful of nodes fills several."""
+    """Return the outputs of a launcher with small tiles, so that few nodes fill several tiles."""
     with patch.multiple(launch, **settings):
         if function == "launches":
             return launches(*arguments, **keywords)
@@ -28,7 +28,7 @@ def answer(function: str, arguments: list[Any], keywords: dict[str, Any], settin
 
 
 def launches(function: str, *arguments: Any, **keywords: Any) -> tuple[list[str], list[str]]:
-    """The names of the kernels that a launcher starts, and of the torch operators that it calls; nothing is run."""
+    """Return the names of the kernels and torch operators that a launcher calls, without running kernels."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     operators: list[str] = []

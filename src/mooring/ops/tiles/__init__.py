@@ -1,8 +1,8 @@
-"""The tile back end: write and read over a few thousand nodes at a time, with gradients of their own.
+"""The tile back end: write and read over a few thousand nodes at a time, with a custom backward.
 
-Eager code calls an autograd function that shares the plan's tiles between forward, backward and layers. A traced graph
-must not look at the data and calls a registered op instead, which makes its tiles when it runs. A second derivative, a
-batched backward and the tangent of a backward are taken through :mod:`mooring.ops.plain`.
+Eager code calls an autograd function; forward, backward and all layers share the tiles of the plan. Traced code cannot
+read the data and calls a custom op instead, which computes its tiles when it runs. Double backward, ``vmap`` of a
+backward and its tangents are computed by :mod:`mooring.ops.plain`.
 """
 
 from mooring.ops.tiles.function import read, write

@@ -1,4 +1,4 @@
-"""The tiles as differentiable functions: eager ones that share a plan's layout, registered ops for traced graphs."""
+"""Differentiable tile functions: autograd functions for eager code, custom ops for tracing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from mooring.ops import plain
 from mooring.ops.checks import NOT_CAPTURABLE
-from mooring.ops.plain import blank_gradients, gradients, must_trace, only_needed, or_nothing
+from mooring.ops.plain import blank_gradients, empty_if_none, gradients, needs_plain_backward, only_needed
 from mooring.ops.plan import Plan
-from mooring.ops.state import full_precision, statistics_dtype, weightless
+from mooring.ops.state import all_neginf, full_precision, statistics_dtype
 from mooring.ops.tiles import read_tiles, write_tiles
 from mooring.ops.tiles.layout import Layout
 
@@ -20,16 +20,16 @@ from mooring.ops.tiles.layout import Layout
 def write(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, where: Tensor | None, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`mooring.ops.plain.write`."""
+    """Compute :func:`mooring.ops.plain.write`."""
     if torch.compiler.is_compiling():
         return write_op(query, key, value, log_weight, _ids(plan, where), plan.num_graphs)[:2]
-    return _Write.apply(query, key, value, log_weight, plan, _taking_part(log_weight, where))
+    return _Write.apply(query, key, value, log_weight, plan, _active(log_weight, where))
 
 
 def read(
     query: Tensor, key: Tensor, value: Tensor, where: Tensor | None, plan: Plan, sum_heads: bool, residual: bool
 ) -> Tensor:
-    """As :func:`mooring.ops.plain.read`. Heads are parts of their own, or groups of rows of one part."""
+    """Compute :func:`mooring.ops.plain.read`. Heads are separate parts, or groups of rows of one part."""
     groups = value.size(2) if sum_heads else 1
     key, value = key.transpose(1, 2), value.transpose(1, 2)
     if sum_heads:
@@ -51,8 +51,7 @@ class _Write(torch.autograd.Function):
         where: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         ctx.plan, ctx.layout = plan, Layout.of(plan, where)
-        found = write_tiles.forward(query, key, value, log_weight, ctx.layout, plan.num_graphs)
-        content, log_mass, tops, rests = found
+        content, log_mass, tops, rests = write_tiles.forward(query, key, value, log_weight, ctx.layout, plan.num_graphs)
         ctx.save_for_backward(query, key, value, log_weight, where, content, tops, rests)
         return content, log_mass
 
@@ -60,14 +59,16 @@ class _Write(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, log_weight, where, content, tops, rests = ctx.saved_tensors
         inputs = (query, key, value, log_weight)
-        found: Sequence[Tensor | None]
+        input_grads: Sequence[Tensor | None]
         with full_precision(content.device):
-            if must_trace(grads):
-                found = gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
+            if needs_plain_backward(grads):
+                input_grads = gradients(lambda q, k, v, w: plain.write(q, k, v, w, where, ctx.plan), inputs, grads)
             else:
                 needed = ctx.needs_input_grad[:4]
-                found = write_tiles.backward(grads[0], grads[1], *inputs, content, tops, rests, ctx.layout, needed)
-        return (*found, None, None)
+                input_grads = write_tiles.backward(
+                    grads[0], grads[1], *inputs, content, tops, rests, ctx.layout, needed
+                )
+        return (*input_grads, None, None)
 
 
 class _Read(torch.autograd.Function):
@@ -90,13 +91,15 @@ class _Read(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, where = ctx.saved_tensors
         inputs, options = (query, key, value), (ctx.groups, ctx.residual)
-        found: Sequence[Tensor | None]
+        input_grads: Sequence[Tensor | None]
         with full_precision(query.device):
-            if must_trace(grads):
-                found = gradients(lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads)
+            if needs_plain_backward(grads):
+                input_grads = gradients(
+                    lambda q, k, v: (_plain_read(q, k, v, where, ctx.plan, *options),), inputs, grads
+                )
             else:
-                found = read_tiles.backward(grads[0], *inputs, ctx.layout, *options, ctx.needs_input_grad[:3])
-        return (*found, None, None, None, None)
+                input_grads = read_tiles.backward(grads[0], *inputs, ctx.layout, *options, ctx.needs_input_grad[:3])
+        return (*input_grads, None, None, None, None)
 
 
 def _plain_read(
@@ -108,30 +111,30 @@ def _plain_read(
     return plain.read(query, key.transpose(1, 2), value.transpose(1, 2), where, plan, sum_heads, residual)
 
 
-def _taking_part(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
-    """The nodes that take part; those of weight zero do not, and are never read: they may hold NaN."""
+def _active(log_weight: Tensor | None, where: Tensor | None) -> Tensor | None:
+    """Return the mask of active nodes; None if all are. Nodes of weight zero are never read: they may contain NaN."""
     if log_weight is None:
         return where
-    gone = weightless(log_weight)
-    if not bool(gone.any()):
+    weightless = all_neginf(log_weight)
+    if not bool(weightless.any()):
         return where
-    return ~gone if where is None else where & ~gone
+    return ~weightless if where is None else where & ~weightless
 
 
 def _ids(plan: Plan, where: Tensor | None) -> Tensor | None:
-    """Graph ids for a traced graph, with -1 for nodes that do not take part."""
+    """Return the graph ids for a custom op, -1 for nodes masked by ``where``."""
     if where is None:
         return plan.batch
     return where.long() - 1 if plan.batch is None else torch.where(where, plan.batch, -1)
 
 
 def _layout(num_nodes: int, num_graphs: int, ids: Tensor | None, log_weight: Tensor | None, like: Tensor) -> Layout:
-    """The layout of the graph ids that a registered op was given."""
+    """Return the layout for a custom op, from its graph ids (-1: masked) and log weights."""
     if ids is None:
-        return Layout.of(Plan(num_nodes, num_graphs, None, None, like.device), _taking_part(log_weight, None))
+        return Layout.of(Plan(num_nodes, num_graphs, None, None, like.device), _active(log_weight, None))
     where = None if bool((ids >= 0).all()) else ids >= 0
     batch = None if num_graphs == 1 else ids
-    return Layout.of(Plan(num_nodes, num_graphs, batch, None, like.device), _taking_part(log_weight, where))
+    return Layout.of(Plan(num_nodes, num_graphs, batch, None, like.device), _active(log_weight, where))
 
 
 @torch.library.custom_op("mooring::write", mutates_args=(), tags=NOT_CAPTURABLE)
@@ -171,7 +174,8 @@ def write_backward_op(
     grads = write_tiles.backward(
         grad_content, grad_log_mass, query, key, value, log_weight, content, tops, rests, layout, needed
     )
-    return or_nothing(grads[0], key), or_nothing(grads[1], key), or_nothing(grads[2], key), or_nothing(grads[3], key)
+    grad_query, grad_key, grad_value, grad_log_weight = (empty_if_none(grad, key) for grad in grads)
+    return grad_query, grad_key, grad_value, grad_log_weight
 
 
 @write_backward_op.register_fake
@@ -214,7 +218,8 @@ def read_backward_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     layout = _layout(len(query), len(value), ids, None, query)
     grads = read_tiles.backward(grad_context, query, key, value, layout, groups, residual, needed)
-    return or_nothing(grads[0], key), or_nothing(grads[1], key), or_nothing(grads[2], key)
+    grad_query, grad_key, grad_value = (empty_if_none(grad, key) for grad in grads)
+    return grad_query, grad_key, grad_value
 
 
 @read_backward_op.register_fake
@@ -240,8 +245,8 @@ def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
     needed = list(ctx.needs_input_grad[:4])
     with full_precision(saved[1].device):
-        found = write_backward_op(*grads[:2], *saved, needed)
-    return *only_needed(found, needed), None, None
+        input_grads = write_backward_op(*grads[:2], *saved, needed)
+    return *only_needed(input_grads, needed), None, None
 
 
 def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -252,8 +257,8 @@ def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _read_gradients(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
     needed = list(ctx.needs_input_grad[:3])
     with full_precision(grad_context.device):
-        found = read_backward_op(grad_context, *ctx.saved_tensors, ctx.groups, ctx.residual, needed)
-    return *only_needed(found, needed), None, None, None
+        input_grads = read_backward_op(grad_context, *ctx.saved_tensors, ctx.groups, ctx.residual, needed)
+    return *only_needed(input_grads, needed), None, None, None
 
 
 write_op.register_autograd(_write_gradients, setup_context=_save_write)

@@ -1,7 +1,8 @@
-"""Some nodes of a batch at once, and the few things that must know which graph each of them is in.
+"""A tile: a chunk of the batch, with per-graph reductions and products.
 
-Nodes of a tile stand one after the other in *places*; every block here is ``[parts, places, ...]`` and everything of
-graphs ``[parts, graphs, ...]``.
+The rows of a tile are *places*: one per node, and one per entry of padding. Tensors of a tile are
+``[parts, places, ...]``; tensors of its graphs are ``[parts, graphs, ...]``. For parts and rows see
+:mod:`mooring.ops.plain`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from mooring.ops.state import untransformed
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(ABC):
-    """Some nodes.
+    """A chunk of the batch.
 
     Args:
-        graphs: ids of the graphs, or a slice of consecutive ones.
-        nodes: ids of the nodes in their places; or a slice when they lie in a row.
-        first, last: whether this is the first or last part of its graphs (only large graphs have several parts).
+        graphs: ids of the graphs, or a slice if they are consecutive.
+        nodes: id of the node in each place, or a slice if they are consecutive.
+        first, last: whether this is the first or last tile of its graphs (only large graphs have several tiles).
     """
 
     graphs: Tensor | slice
@@ -32,33 +33,33 @@ class Tile(ABC):
     last: bool = True
 
     def take(self, tensor: Tensor) -> Tensor:
-        """``[nodes, ...]`` -> ``[places, ...]``, a view where the nodes lie in a row."""
+        """Gather ``[nodes, ...]`` to ``[places, ...]``; a view if the nodes are consecutive."""
         return tensor[self.nodes] if isinstance(self.nodes, slice) else tensor.index_select(0, self.nodes)
 
     def put(self, block: Tensor, out: Tensor) -> None:
-        """``[places, ...]`` -> the rows of ``out`` ``[nodes, ...]``."""
+        """Scatter ``[places, ...]`` to the rows of ``out`` ``[nodes, ...]``."""
         if isinstance(self.nodes, slice):
             out[self.nodes] = block
         else:
             out.index_copy_(0, self.nodes, block)
 
     def window(self, out: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """The tile's rows of ``out`` ``[nodes, 1, dim]`` as ``[1, places, dim]`` to write a product into.
+        """Return a view ``[1, places, dim]`` of the tile's rows of ``out`` ``[nodes, 1, dim]``, to write products to.
 
-        None where they do not lie in a row, have several parts or another dtype: then write elsewhere and ``put``.
+        None if the nodes are not consecutive, or ``out`` has several parts or another dtype; then use :meth:`put`.
         """
         if not isinstance(self.nodes, slice) or out.size(1) != 1 or out.dtype != dtype:
             return None
         return out[self.nodes].transpose(0, 1)
 
-    def of_graphs(self, tensor: Tensor) -> Tensor:
-        """``[graphs, ...]`` -> the tile's graphs of it, a view where they lie in a row."""
-        # index_select, here and below: advanced indexing is several times slower on a CPU. And along the first axis:
-        # along another it copies all of a tensor that is not contiguous.
+    def take_graphs(self, tensor: Tensor) -> Tensor:
+        """Gather the rows of the tile's graphs from ``[graphs, ...]``; a view if the graphs are consecutive."""
+        # index_select, here and below, is several times faster on a CPU than advanced indexing. Along the first axis,
+        # because along another it first copies a tensor that is not contiguous.
         return tensor[self.graphs] if isinstance(self.graphs, slice) else tensor.index_select(0, self.graphs)
 
     def put_graphs(self, block: Tensor, out: Tensor) -> None:
-        """``[graphs of the tile, ...]`` -> their rows of ``out`` ``[graphs, ...]``."""
+        """Scatter ``[graphs of the tile, ...]`` to their rows of ``out`` ``[graphs, ...]``."""
         if isinstance(self.graphs, slice):
             out[self.graphs] = block
         else:
@@ -72,31 +73,32 @@ class Tile(ABC):
             out.index_add_(0, self.graphs, block)
 
     def hide_padding_(self, block: Tensor, value: float) -> Tensor:
-        """Overwrite the places that hold no node."""
+        """Overwrite the padding of ``block`` with ``value``."""
         return block
 
     @abstractmethod
     def amax(self, block: Tensor) -> Tensor:
-        """``[parts, places, rows]`` -> the largest of each graph ``[parts, graphs, rows]``."""
+        """Return the maximum over each graph: ``[parts, places, rows]`` -> ``[parts, graphs, rows]``."""
 
     @abstractmethod
     def sum(self, block: Tensor) -> Tensor:
-        """``[parts, places, rows]`` -> the sum over each graph ``[parts, graphs, rows]``."""
+        """Return the sum over each graph: ``[parts, places, rows]`` -> ``[parts, graphs, rows]``."""
 
     @abstractmethod
-    def subtract_(self, block: Tensor, of_graphs: Tensor) -> Tensor:
-        """``[parts, places, rows]`` less ``[parts, graphs, rows]`` of each place's graph, in place."""
+    def subtract_(self, block: Tensor, graph_rows: Tensor) -> Tensor:
+        """Subtract ``[parts, graphs, rows]`` from ``[parts, places, rows]`` in place, by the graph of each place."""
 
     @abstractmethod
     def collect(self, weights: Tensor, values: Tensor) -> Tensor:
-        """A sum over places: ``[parts, places, rows]``, ``[parts, places, dim]`` -> ``[parts, graphs, rows, dim]``."""
+        """Return ``weights.mT @ values`` of each graph, ``[parts, graphs, rows, dim]``."""
 
     def spread(self, weights: Tensor, tables: Tensor, plus: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-        """``plus + weights @ tables``: ``[parts, places, rows]``, ``[parts, graphs, rows, dim]`` ->
-        ``[parts, places, dim]``.
+        """Return ``plus + weights @ tables`` of each graph, ``[parts, places, dim]``.
 
-        With ``out`` the product is formed there: large outputs are then written once, and not three times: as zeros,
-        as a product and as a copy.
+        Writing into ``out`` avoids two extra passes over large outputs.
+
+        Args:
+            weights, tables: ``[parts, places, rows]`` and ``[parts, graphs, rows, dim]``.
         """
         if out is None:
             out = weights.new_empty(*weights.shape[:2], tables.size(-1))
@@ -107,16 +109,16 @@ class Tile(ABC):
 
     @abstractmethod
     def _multiply(self, weights: Tensor, tables: Tensor, out: Tensor, *, add: bool) -> None:
-        """``weights @ tables`` of each graph, written or added to ``out``."""
+        """Write ``weights @ tables`` of each graph to ``out``, or add it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block(Tile):
-    """Graphs of about one size side by side as ``[graphs, length]``, or a part of one graph.
+    """A tile of graphs of similar size, padded to ``[graphs, length]``; or a section of one large graph.
 
     Args:
-        length: places of each graph.
-        padding: ``[graphs, length]``, ``True`` where a place holds no node (it repeats one); None without padding.
+        length: number of places of each graph.
+        padding: boolean mask ``[graphs, length]`` of the padding, which repeats a node; None without padding.
     """
 
     length: int
@@ -127,7 +129,7 @@ class Block(Tile):
             super().put(block, out)
         else:
             assert isinstance(self.nodes, Tensor)
-            out.index_copy_(0, self.nodes.index_select(0, self._kept), block.index_select(0, self._kept))
+            out.index_copy_(0, self.nodes.index_select(0, self._real_places), block.index_select(0, self._real_places))
 
     def hide_padding_(self, block: Tensor, value: float) -> Tensor:
         return block if self.padding is None else block.masked_fill_(self.padding.flatten().unsqueeze(-1), value)
@@ -138,8 +140,8 @@ class Block(Tile):
     def sum(self, block: Tensor) -> Tensor:
         return self._by_graph(block).sum(dim=2)
 
-    def subtract_(self, block: Tensor, of_graphs: Tensor) -> Tensor:
-        self._by_graph(block).sub_(of_graphs.unsqueeze(2))
+    def subtract_(self, block: Tensor, graph_rows: Tensor) -> Tensor:
+        self._by_graph(block).sub_(graph_rows.unsqueeze(2))
         return block
 
     def collect(self, weights: Tensor, values: Tensor) -> Tensor:
@@ -150,12 +152,12 @@ class Block(Tile):
         _product(left, right, out.view(left.size(0), self.length, tables.size(-1)), add=add)
 
     def _by_graph(self, block: Tensor) -> Tensor:
-        """``[parts, places, ...]`` -> ``[parts, graphs, length, ...]``."""
+        """View ``[parts, places, ...]`` as ``[parts, graphs, length, ...]``."""
         return block.unflatten(1, (block.size(1) // self.length, self.length))
 
     @cached_property
-    def _kept(self) -> Tensor:
-        """Places that are not padding."""
+    def _real_places(self) -> Tensor:
+        """Return the places that are not padding."""
         padding = self.padding
         assert padding is not None
         return untransformed(lambda: (~padding).flatten().nonzero().squeeze(1))
@@ -163,45 +165,45 @@ class Block(Tile):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Tile):
-    """Consecutive graphs of any sizes, none of them padded.
+    """A tile of consecutive graphs of any sizes, without padding.
 
-    What a graph does for itself alone is a loop over graphs; everything else sees the places at once.
+    Reductions and products of each graph are a loop over graphs.
 
     Args:
-        sizes: places of each graph, at least one.
+        sizes: number of nodes of each graph, at least one.
     """
 
     sizes: tuple[int, ...]
 
     def amax(self, block: Tensor) -> Tensor:
         out = block.new_empty(block.size(0), len(self.sizes), block.size(2))
-        for one, largest in zip(self._each(block), out.unbind(1), strict=True):
-            torch.amax(one, 1, out=largest)
+        for rows, largest in zip(self._split(block), out.unbind(1), strict=True):
+            torch.amax(rows, 1, out=largest)
         return out
 
     def sum(self, block: Tensor) -> Tensor:
         out = block.new_empty(block.size(0), len(self.sizes), block.size(2))
-        for one, total in zip(self._each(block), out.unbind(1), strict=True):
-            torch.sum(one, 1, out=total)
+        for rows, total in zip(self._split(block), out.unbind(1), strict=True):
+            torch.sum(rows, 1, out=total)
         return out
 
-    def subtract_(self, block: Tensor, of_graphs: Tensor) -> Tensor:
-        for one, offset in zip(self._each(block), of_graphs.unsqueeze(2).unbind(1), strict=True):
-            one.sub_(offset)
+    def subtract_(self, block: Tensor, graph_rows: Tensor) -> Tensor:
+        for rows, offset in zip(self._split(block), graph_rows.unsqueeze(2).unbind(1), strict=True):
+            rows.sub_(offset)
         return block
 
     def collect(self, weights: Tensor, values: Tensor) -> Tensor:
         out = weights.new_empty(weights.size(0), len(self.sizes), weights.size(2), values.size(2))
-        for one, other, total in zip(self._each(weights), self._each(values), out.unbind(1), strict=True):
-            torch.bmm(one.mT, other, out=total)
+        for left, right, total in zip(self._split(weights), self._split(values), out.unbind(1), strict=True):
+            torch.bmm(left.mT, right, out=total)
         return out
 
     def _multiply(self, weights: Tensor, tables: Tensor, out: Tensor, *, add: bool) -> None:
-        for one, table, product in zip(self._each(weights), tables.unbind(1), self._each(out), strict=True):
-            _product(one, table, product, add=add)
+        for rows, table, product in zip(self._split(weights), tables.unbind(1), self._split(out), strict=True):
+            _product(rows, table, product, add=add)
 
-    def _each(self, block: Tensor) -> tuple[Tensor, ...]:
-        """``[parts, places, ...]`` -> the places of each graph."""
+    def _split(self, block: Tensor) -> tuple[Tensor, ...]:
+        """Split ``[parts, places, ...]`` by graph."""
         return block.split(self.sizes, 1)
 
 

@@ -1,9 +1,9 @@
 """The write, tile by tile: running statistics, and scores recomputed in the backward.
 
-Heads are folded into two axes, ``parts`` and ``rows``. Heads with values of their own are parts with one row per slot.
+Heads are folded into two axes, ``parts`` and ``rows``. Heads with separate values are parts with one row per slot.
 Heads that share keys and values (projections folded into the query) are rows of a single part, so one skinny matrix
-product serves all of them. Keys alone may be shared too: the query then has the rows of all parts, one part after the
-other. With ``value=None`` the keys are the values.
+product computes all of them. If only the keys are shared, the query has the rows of all parts, part by part. With
+``value=None`` the keys are the values.
 
 Shapes: query ``[parts, rows, dim]`` or ``[1, parts * rows, dim]``, or either with a graphs axis before it; key
 ``[nodes, parts or 1, dim]``, value ``[nodes, parts, width]``, log_weight ``[nodes, parts or 1, rows or 1]``, content
@@ -18,31 +18,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mooring.ops.state import nothing_as_zero, statistics_dtype
+from mooring.ops.state import finite_or_zero, statistics_dtype
 from mooring.ops.tiles.layout import Layout
 from mooring.ops.tiles.tile import Tile
 
-# Scores up to here, in float32, lose at most 4e-6 of a weight when a log-mass is subtracted from them at once.
+# If scores are below this in float32, subtracting the rounded log-mass changes a weight by at most 4e-6, relatively.
 NEAR = 64.0
 
 
 def take(tensor: Tensor, tile: Tile) -> Tensor:
-    """``[nodes, parts, dim]`` -> ``[parts, places, dim]`` in the dtype of the statistics."""
+    """Gather ``[nodes, parts, dim]`` to ``[parts, places, dim]`` in the dtype of the statistics."""
     return tile.take(tensor).transpose(0, 1).to(statistics_dtype(tensor.dtype))
 
 
 def store(block: Tensor, out: Tensor, tile: Tile) -> None:
-    """``[parts, places, dim]`` -> the tile's rows of ``out`` ``[nodes, parts, dim]``, unless it was formed there."""
+    """Scatter ``[parts, places, dim]`` to ``out`` ``[nodes, parts, dim]``, unless ``block`` is a window of ``out``."""
     if tile.window(out, block.dtype) is None:
         tile.put(block.transpose(0, 1).to(out.dtype), out)
 
 
 def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, tile: Tile) -> Tensor:
-    """``[parts, places, rows]`` scores of one tile, ``-inf`` on padding."""
+    """Return the scores ``[parts, places, rows]`` of one tile, ``-inf`` on padding."""
     if query.dim() == 3:
         scores = torch.bmm(key, query.transpose(1, 2))
     else:
-        scores = tile.spread(key, tile.of_graphs(query).transpose(0, 1).transpose(2, 3))
+        scores = tile.spread(key, tile.take_graphs(query).transpose(0, 1).transpose(2, 3))
     if key.size(0) != parts:
         scores = scores[0].unflatten(-1, (parts, query.size(-2) // parts)).transpose(0, 1).contiguous()
     if log_weight is not None:
@@ -50,23 +50,23 @@ def _scores(query: Tensor, key: Tensor, parts: int, log_weight: Tensor | None, t
     return tile.hide_padding_(scores, float("-inf"))
 
 
-def _of_tile(of_graphs: Tensor, tile: Tile) -> Tensor:
-    """``[graphs, rows, parts, ...]`` -> ``[parts, graphs of the tile, rows, ...]``."""
-    return tile.of_graphs(of_graphs).movedim(2, 0)
+def _take_graphs(tensor: Tensor, tile: Tile) -> Tensor:
+    """Gather ``[graphs, rows, parts, ...]`` to ``[parts, graphs of the tile, rows, ...]``."""
+    return tile.take_graphs(tensor).movedim(2, 0)
 
 
-def _of_keys(grad_scores: Tensor, key_parts: int) -> Tensor:
-    """``[parts, places, rows]`` -> ``[key parts, places, rows of the query]``."""
+def _fold_to_keys(grad_scores: Tensor, key_parts: int) -> Tensor:
+    """Reshape ``[parts, places, rows]`` to ``[key parts, places, rows of the query]``."""
     if grad_scores.size(0) == key_parts:
         return grad_scores
     return grad_scores.transpose(0, 1).flatten(1).unsqueeze(0)
 
 
 class _Running(NamedTuple):
-    """Softmax statistics of the nodes seen so far, relative to ``top``: their mass and weighted total.
+    """Softmax statistics of the tiles so far: the largest score, and mass and weighted total relative to it.
 
-    ``top`` is the largest score itself, ``-inf`` while there is none: any stand-in would be taken for a score and drown
-    the smaller ones that follow.
+    ``top`` is ``-inf`` if there is no score yet. Another value would act as a score, and smaller scores that follow
+    would underflow.
     """
 
     top: Tensor
@@ -75,11 +75,11 @@ class _Running(NamedTuple):
 
 
 def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: Tile) -> _Running:
-    """Take one more tile into the running statistics; overwrites ``scores``."""
+    """Add a tile to the running statistics; overwrites ``scores``."""
     top = tile.amax(scores)
     if running is not None:
         top = torch.maximum(top, running.top)
-    origin = nothing_as_zero(top)
+    origin = finite_or_zero(top)
     weights = tile.subtract_(scores, origin).exp_()
     mass = tile.sum(weights)
     total = tile.collect(weights, values)
@@ -91,7 +91,7 @@ def _accumulate(running: _Running | None, scores: Tensor, values: Tensor, tile: 
 
 
 def content_axes(query: Tensor, key: Tensor, value: Tensor | None) -> tuple[int, int, int]:
-    """Parts, rows and width of the content."""
+    """Return parts, rows and width of the content."""
     parts, width = (key if value is None else value).shape[1:]
     return parts, query.size(-3) * query.size(-2) // parts, width
 
@@ -99,18 +99,18 @@ def content_axes(query: Tensor, key: Tensor, value: Tensor | None) -> tuple[int,
 def forward(
     query: Tensor, key: Tensor, value: Tensor | None, log_weight: Tensor | None, layout: Layout, num_graphs: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Content and log-mass of every graph, and the two parts of the latter: its largest score, and the rest.
+    """Return content and log-mass of every graph, and the two summands of the log-mass.
 
-    Their sum forgets the rest where scores are huge; the backward must not.
+    The summands are the largest score and the log of the mass relative to it. For huge scores their sum rounds the
+    second away, but the backward needs it.
     """
     parts, rows, width = content_axes(query, key, value)
     dtype = statistics_dtype(key.dtype)
     query = query.to(dtype)
-    whole = len(layout.ids) == num_graphs
     content = key.new_empty(num_graphs, rows, parts, width, dtype=dtype)
     log_mass = key.new_empty(num_graphs, rows, parts, dtype=dtype)
     tops, rests = torch.empty_like(log_mass), torch.empty_like(log_mass)
-    if not whole:
+    if len(layout.ids) != num_graphs:  # rows of graphs without active nodes
         content.zero_()
         tops.zero_()
         rests.fill_(float("-inf"))
@@ -124,7 +124,7 @@ def forward(
             top, mass, total = running
             total /= torch.where(mass == 0, 1.0, mass).unsqueeze(-1)
             tile.put_graphs(total.permute(1, 2, 0, 3), content)
-            tile.put_graphs(nothing_as_zero(top).permute(1, 2, 0), tops)
+            tile.put_graphs(finite_or_zero(top).permute(1, 2, 0), tops)
             tile.put_graphs(mass.log_().permute(1, 2, 0), rests)
     return content, torch.add(tops, rests, out=log_mass), tops, rests
 
@@ -142,44 +142,44 @@ def backward(
     layout: Layout,
     needed: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-    """Return the gradients of query, key, value and log_weight, those that are ``needed``."""
+    """Return the ``needed`` gradients of query, key, value and log_weight, None for the others."""
     dtype = content.dtype
     queries = query.to(dtype)
     grad_query = torch.zeros_like(queries) if needed[0] else None
     grad_key, grad_value, grad_log_weight = (
-        layout.blank_like(one) if one is not None and need else None
-        for one, need in zip((key, value, log_weight), needed[1:], strict=True)
+        layout.blank_like(tensor) if tensor is not None and need else None
+        for tensor, need in zip((key, value, log_weight), needed[1:], strict=True)
     )
-    # d score = p (v . g - mu . g + g_mass): the last two terms are the same for all nodes of a graph.
+    # d score = p (v . g - mu . g + g_mass); the last two terms are constant per graph.
     offset = (grad_content * content).sum(dim=-1) - grad_log_mass
-    rests = nothing_as_zero(rests)
-    # One subtraction less, where rounding permits it.
+    rests = finite_or_zero(rests)
+    # For moderate scores one subtraction is precise enough.
     origins = [tops + rests] if float(tops.abs().max() if tops.numel() else 0) < NEAR else [tops, rests]
     for tile in layout.tiles:
         keys = take(key, tile)
         values = keys if value is None else take(value, tile)
-        grad_totals = _of_tile(grad_content, tile)
+        grad_totals = _take_graphs(grad_content, tile)
         scores = _scores(queries, keys, content.size(2), log_weight, tile)
         for origin in origins:
-            scores = tile.subtract_(scores, _of_tile(origin, tile))
+            scores = tile.subtract_(scores, _take_graphs(origin, tile))
         weights = scores.exp_()
         if grad_value is not None:
             store(tile.spread(weights, grad_totals, out=tile.window(grad_value, dtype)), grad_value, tile)
         if not (needed[0] or needed[1] or needed[3]):
             continue
         grad_scores = tile.spread(values, grad_totals.transpose(2, 3))
-        grad_scores = tile.subtract_(grad_scores, _of_tile(offset, tile)).mul_(weights)
-        of_keys = _of_keys(grad_scores, key.size(1))
+        grad_scores = tile.subtract_(grad_scores, _take_graphs(offset, tile)).mul_(weights)
+        grad_key_scores = _fold_to_keys(grad_scores, key.size(1))
         if grad_query is not None and query.dim() == 3:
-            grad_query.baddbmm_(of_keys.transpose(1, 2), keys)
+            grad_query.baddbmm_(grad_key_scores.transpose(1, 2), keys)
         elif grad_query is not None:
-            tile.add_graphs(tile.collect(of_keys, keys).transpose(0, 1), grad_query)
+            tile.add_graphs(tile.collect(grad_key_scores, keys).transpose(0, 1), grad_query)
         if grad_key is not None:
             window = tile.window(grad_key, dtype)
             if query.dim() == 3:
-                grad_keys = torch.bmm(of_keys, queries, out=window)
+                grad_keys = torch.bmm(grad_key_scores, queries, out=window)
             else:
-                grad_keys = tile.spread(of_keys, tile.of_graphs(queries).transpose(0, 1), out=window)
+                grad_keys = tile.spread(grad_key_scores, tile.take_graphs(queries).transpose(0, 1), out=window)
             if value is None:
                 tile.spread(weights, grad_totals, plus=grad_keys, out=grad_keys)
             store(grad_keys, grad_key, tile)

@@ -1,4 +1,4 @@
-"""Triton's language where Triton is installed; else names that let the kernels be imported, not launched."""
+"""Triton's language if Triton is installed; else placeholders, with which kernels can be imported but not launched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ try:
 except ImportError:
     triton = tl = None
 
-# Whether kernels run in Triton's interpreter, on the CPU; Triton looks when it first sees a kernel.
+# Whether kernels run in Triton's interpreter on the CPU; Triton reads the variable when a kernel is decorated.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 HINT = (
     "mooring.ops.triton: this back end needs Triton, which is not installed. Run `pip install triton` (Linux, a GPU), "
@@ -20,7 +20,7 @@ HINT = (
 
 
 def jit(kernel: Any) -> Any:
-    """``triton.jit`` that compiles once for all batches: the numbers of nodes and graphs are never specialised."""
+    """Apply ``triton.jit`` without specialisation on the numbers of nodes and graphs: all batches share a binary."""
     if triton is None:
         return kernel
     return triton.jit(do_not_specialize=["num_nodes", "num_graphs", "num_chunks", "half"])(kernel)

@@ -1,4 +1,4 @@
-"""What all launchers share: block sizes from shapes alone, precision, checks, and the start of a kernel."""
+"""Code shared by all launchers: block sizes, precision, checks, and the launch of a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.ops.triton import language
 
 
 class Limits(NamedTuple):
-    """What one program holds at a time: nodes, numbers (rows x width) of a tile of nodes and of rows; and its warps."""
+    """Limits of one program: nodes, numbers (rows x width) in a tile of nodes and in a tile of rows, and warps."""
 
     nodes: int
     node_numbers: int
@@ -29,11 +29,11 @@ class Blocks(NamedTuple):
     num_stages: int
 
 
-# AMD's compiler has no TF32 on most cards. Three products of bfloat16 are exact for halves, and better than one TF32.
+# AMD's compiler lacks TF32 on most cards. Three bfloat16 products are exact for half inputs, and else better than TF32.
 ON_HIP = torch.version.hip is not None
 HIP_PRECISIONS = {"tf32": "bf16x3", "tf32x3": "ieee", "ieee": "ieee"}
-# (precision, backward) -> limits under which tiles stay in registers; `benchmarks/kernels.py` shows it. Three TF32
-# products need about twice the registers of one, and so do IEEE ones.
+# (precision, backward) -> limits within which tiles stay in registers, see `benchmarks/kernels.py`. Three TF32 products
+# need about twice the registers of one; so does IEEE arithmetic.
 LIMITS = {
     ("tf32", False): Limits(64, 8192, 8192, 8),
     ("tf32", True): Limits(32, 2048, 8192, 8),
@@ -46,35 +46,35 @@ LIMITS = {
 }
 # Rows (slots, or slots of several heads) in one tile.
 ROWS = 64
-# Programs that occupy a GPU, about two per multiprocessor. More of them would leave more partial states to merge.
+# Programs that fill a GPU, about two per multiprocessor. With more programs there are more partial states to merge.
 PROGRAMS = 256
-# Nodes in one chunk, at least and at most.
+# Least and greatest number of nodes in one chunk.
 CHUNKS = (128, 4096)
-# The widest head, or features when projections are folded.
+# Largest head width, or width of the features if projections are folded.
 WIDEST = 256
-# Partial states that the merging kernels load at once.
+# Number of partial states that the merging kernels load at once.
 COUNT = 16
 
 HALVES = (torch.float16, torch.bfloat16)
 
 
 def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
-    """Start one kernel on the device of its tensors; every launch of ours comes through here."""
+    """Launch one kernel. All launches go through this function, so tests can intercept them."""
     with torch.cuda.device_of(arguments["ptr"]):
         kernel[grid](**arguments)
 
 
 def padded(width: int) -> int:
-    """The next power of two, at least the 16 that a matrix product of tiles needs."""
+    """Return the next power of two, at least 16, the minimum for ``tl.dot``."""
     return max(16, 1 << (width - 1).bit_length())
 
 
 def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
-    """Tiles from shapes and precision alone, so that no launch waits for a measurement."""
+    """Choose tile sizes from shapes and precision only; there is no autotuning."""
     limits = LIMITS[precision, backward]
     widest = padded(max(dim, width))
     nodes = min(limits.nodes, limits.node_numbers // widest)
-    # Fewer nodes than columns, so that Triton gives each warp columns of its own; else they repeat one another.
+    # Fewer nodes than columns, so that Triton assigns separate columns to each warp; else warps duplicate work.
     nodes = min(nodes, widest // 2) if backward else nodes
     return Blocks(
         nodes=max(16, nodes),
@@ -85,23 +85,23 @@ def blocks(precision: str, dim: int, width: int, *, backward: bool) -> Blocks:
 
 
 def chunk_size(num_nodes: int, programs: int) -> int:
-    """A power of two that cuts a large batch into about ``PROGRAMS``, with so many ``programs`` for each chunk."""
+    """Return a power of two, such that a large batch with ``programs`` per chunk needs about ``PROGRAMS`` programs."""
     smallest, largest = CHUNKS
     return min(max(1 << (num_nodes * programs // PROGRAMS).bit_length(), smallest), largest)
 
 
 def num_chunks(num_nodes: int, num_graphs: int, chunk: int) -> int:
-    """Programs that cover every batch of this many nodes and graphs, and the nodes left out; see ``chunks.py``."""
+    """Return the number of programs that cover any batch of this size, excluded nodes included; see ``chunks.py``."""
     return num_nodes // chunk + num_graphs + 1
 
 
 def precision_of(widest: int, *tensors: Tensor | None) -> str:
-    """How tiles are multiplied.
+    """Return the ``input_precision`` of ``tl.dot``.
 
-    Half inputs are exact in TF32. For float32 ``torch.get_float32_matmul_precision()`` decides: ``"highest"`` is IEEE
-    arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one. Three products of tiles more than 128
-    wide would spill their registers many times over, so those are IEEE too. On AMD's cards three products of bfloat16
-    stand for one of TF32, and IEEE arithmetic for three.
+    Half inputs are exact in TF32. For float32 it depends on ``torch.get_float32_matmul_precision()``: ``"highest"`` is
+    IEEE arithmetic, ``"high"`` three TF32 products (about float32), ``"medium"`` one. Three products of tiles wider
+    than 128 would spill many registers, so IEEE arithmetic is used for them. On AMD cards three bfloat16 products
+    replace one TF32 product, and IEEE arithmetic replaces three.
     """
     if all(tensor is None or tensor.dtype in HALVES for tensor in tensors):
         precision = "tf32"
@@ -112,13 +112,13 @@ def precision_of(widest: int, *tensors: Tensor | None) -> str:
     return "ieee" if precision == "tf32x3" and widest > 128 else precision
 
 
-def along_last(tensor: Tensor) -> Tensor:
-    """Consecutive along the last axis, which kernels take for granted; the other axes may have any strides."""
+def last_axis_contiguous(tensor: Tensor) -> Tensor:
+    """Return the tensor with stride 1 along the last axis, as the kernels require; other strides are arbitrary."""
     return tensor if tensor.stride(-1) == 1 or tensor.size(-1) == 1 else tensor.contiguous()
 
 
 def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors: Tensor | None) -> None:
-    """What holds for every launcher; shapes are checked by :func:`mooring.ops.write` and ``read``."""
+    """Check the inputs of a launcher; shapes are checked by :func:`mooring.ops.write` and ``read``."""
     if language.triton is None:
         raise ImportError(language.HINT)
     check_device(who, ptr=ptr, order=order, **tensors)
@@ -135,7 +135,7 @@ def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors
             )
     if order is not None and tuple(order.shape) != (num_nodes,):
         raise ValueError(
-            f"{who}: order has shape {tuple(order.shape)} but there are {num_nodes} nodes. Pass one place per node."
+            f"{who}: order has shape {tuple(order.shape)} but there are {num_nodes} nodes. Pass one entry per node."
         )
     for name, tensor in tensors.items():
         if tensor is not None and tensor.dtype not in (*HALVES, torch.float32):
@@ -151,9 +151,9 @@ def check(who: str, ptr: Tensor, order: Tensor | None, num_nodes: int, **tensors
 
 
 def sort_graphs(index: Tensor, num_graphs: int) -> tuple[Tensor, Tensor]:
-    """Graph id of each node, in any order, negative where a node is left out -> ``ptr`` and ``order``.
+    """Return ``ptr`` and ``order`` of graph ids in any order; negative ids exclude a node.
 
-    Runs on the device of ``index`` and reads nothing back. A batch that is sorted already needs no ``order``.
+    Runs on the device of ``index`` without a host sync. A sorted batch does not need ``order``.
 
     >>> ptr, order = sort_graphs(torch.tensor([2, -1, 0, 2]), 3)
     >>> ptr.tolist(), order.tolist()

@@ -1,4 +1,4 @@
-"""The launchers as registered operators, which a traced graph holds as they are: shapes, dtypes and gradients."""
+"""The launchers as custom ops for tracing, with fake kernels and gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mooring.ops.plain import only_needed, or_nothing
+from mooring.ops.plain import empty_if_none, only_needed
 from mooring.ops.state import full_precision
 from mooring.ops.triton.read import read_backward, read_forward
 from mooring.ops.triton.write import write_backward, write_forward
@@ -45,7 +45,7 @@ def write_backward_op(
     rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     grads = write_backward(grad_content, grad_log_mass, query, key, value, ptr, order, log_weight, content, top, rest)
-    return grads[0], grads[1], or_nothing(grads[2], key), or_nothing(grads[3], key)
+    return grads[0], grads[1], empty_if_none(grads[2], key), empty_if_none(grads[3], key)
 
 
 @write_backward_op.register_fake
@@ -58,7 +58,7 @@ def _(
     log_weight: Tensor | None,
     *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _like(query), _like(key), or_nothing(_like(value), key), or_nothing(_like(log_weight), key)
+    return _like(query), _like(key), empty_if_none(_like(value), key), empty_if_none(_like(log_weight), key)
 
 
 @torch.library.custom_op("mooring::triton_read", mutates_args=())
@@ -107,8 +107,8 @@ def _save_write(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -
 
 def _write_gradients(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     with full_precision(grads[0].device):
-        found = write_backward_op(*grads[:2], *ctx.saved_tensors)
-    return *only_needed(found, ctx.needs_input_grad[:4]), None, None
+        input_grads = write_backward_op(*grads[:2], *ctx.saved_tensors)
+    return *only_needed(input_grads, ctx.needs_input_grad[:4]), None, None
 
 
 def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -118,8 +118,8 @@ def _save_read(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _read_gradients(ctx: Any, grad_context: Tensor) -> tuple[Tensor | None, ...]:
     with full_precision(grad_context.device):
-        found = read_backward_op(grad_context, *ctx.saved_tensors, ctx.sum_heads, ctx.residual)
-    return *only_needed(found, ctx.needs_input_grad[:3]), None, None, None, None
+        input_grads = read_backward_op(grad_context, *ctx.saved_tensors, ctx.sum_heads, ctx.residual)
+    return *only_needed(input_grads, ctx.needs_input_grad[:3]), None, None, None, None
 
 
 write_op.register_autograd(_write_gradients, setup_context=_save_write)

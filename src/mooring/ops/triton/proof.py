@@ -1,4 +1,4 @@
-"""Check of the kernels on first use of a device: a small batch, against the plain back end in float64 on the CPU."""
+"""Check of the kernels on first use of a device: a small batch, compared with plain in float64 on the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.ops.triton.write import write_backward, write_forward
 
 # A graph of several chunks, one without nodes and one of a single chunk; the default widths of a memory.
 SIZES, SLOTS, HEADS, DIM = (300, 0, 5), 8, 4, 64
-# Largest error, relative to the largest number of a result. A wrong kernel is wrong by much more.
+# Largest allowed error, relative to the largest entry of a result. A wrong kernel has a much larger error.
 LIMITS = {"float32": 1e-4, "tf32 or half": 3e-2}
 
 _faults: dict[tuple[torch.device, torch.dtype, str], str] = {}
@@ -25,11 +25,11 @@ _lock = threading.Lock()
 
 
 def works(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether the kernels are right on the device; the first call finds out, and warns if they are not.
+    """Return whether the kernels are correct on the device; the first call checks, and warns if they are not.
 
-    A verdict holds for the process, the device, the dtype and torch's precision of float32 products. The check runs in
-    a thread of its own, which has neither the caller's autocast nor its modes. While a CUDA graph is captured no check
-    can run; the kernels are used then, because whoever captures has warmed up before.
+    The result is cached per process, device, dtype and ``torch.get_float32_matmul_precision()``. The check runs in a
+    separate thread, which has neither the caller's autocast nor its modes. It cannot run while a CUDA graph is
+    captured; the kernels are used then, because a capture follows a warm-up.
     """
     if language.triton is None:
         return False
@@ -50,7 +50,7 @@ def works(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def find_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Return what is wrong with the kernels on the device, or an empty string."""
+    """Return a description of the first fault of the kernels on the device; an empty string if there is none."""
     try:
         results = _compare(device, dtype)
     except Exception as error:  # compilers and drivers raise all kinds of errors
@@ -60,7 +60,7 @@ def find_fault(device: torch.device, dtype: torch.dtype) -> str:
     limit = LIMITS["float32" if exact else "tf32 or half"]
     for name, (value, right) in results.items():
         value = value.detach().to("cpu", torch.float64).view_as(right)
-        # Equal infinities are no difference; NaN is not within any limit.
+        # Equal infinities have difference 0; NaN is not within any limit.
         difference = torch.where(value == right, 0.0, (value - right).abs()).max().item()
         if not difference <= limit * right[right.isfinite()].abs().max().item():
             return f"{name} differs from the plain back end by {difference:.2g}"
@@ -68,7 +68,7 @@ def find_fault(device: torch.device, dtype: torch.dtype) -> str:
 
 
 def _compare(device: torch.device, dtype: torch.dtype) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the results of a write and a read by the kernels, each beside the right one."""
+    """Return the results of a write and a read by the kernels, each paired with that of plain."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int, scale: float = 1.0) -> Tensor:
@@ -82,27 +82,27 @@ def _compare(device: torch.device, dtype: torch.dtype) -> dict[str, tuple[Tensor
     nodes, graphs = len(index), len(SIZES)
     query, x, weight = draw(SLOTS, HEADS, DIM, scale=DIM**-0.5), draw(nodes, 1, DIM), draw(nodes)
     key, value = draw(graphs, SLOTS, HEADS, DIM, scale=DIM**-0.5), draw(graphs, SLOTS, HEADS, DIM)
-    slopes = draw(graphs, SLOTS, HEADS, DIM), draw(graphs, SLOTS, HEADS), draw(nodes, 1, DIM)
-    slopes[1].data[1] = 0.0  # of the graph without nodes
+    grads_out = draw(graphs, SLOTS, HEADS, DIM), draw(graphs, SLOTS, HEADS), draw(nodes, 1, DIM)
+    grads_out[1].data[1] = 0.0  # for the graph without nodes
 
     folded = query.reshape(1, SLOTS * HEADS, DIM)
     content, log_mass = plain.write(folded, x, None, weight[:, None, None], None, batch)
     context = plain.read(x, key, value, None, batch, True, True)
     right = [content, log_mass, context]
-    incoming = [slopes[0].view_as(content), slopes[1].view_as(log_mass)]
-    right += torch.autograd.grad([content, log_mass], [query, x, weight], incoming)
-    right += torch.autograd.grad(context, [x, key, value], slopes[2])
+    write_grads = [grads_out[0].view_as(content), grads_out[1].view_as(log_mass)]
+    right += torch.autograd.grad([content, log_mass], [query, x, weight], write_grads)
+    right += torch.autograd.grad(context, [x, key, value], grads_out[2])
 
     queries, features, weights, keys, values = (
-        one.detach().to(device, dtype) for one in (query, x, weight, key, value)
+        tensor.detach().to(device, dtype) for tensor in (query, x, weight, key, value)
     )
-    slope, mass_slope, context_slope = (one.detach().to(device, torch.float32) for one in slopes)
+    content_grad, mass_grad, context_grad = (grad.detach().to(device, torch.float32) for grad in grads_out)
     content, log_mass, *parts = write_forward(queries, features, None, ptr, order, weights)
     results = [content, log_mass, read_forward(features, keys, values, ptr, order, sum_heads=True, residual=True)]
-    grads = write_backward(slope, mass_slope, queries, features, None, ptr, order, weights, content, *parts)
+    grads = write_backward(content_grad, mass_grad, queries, features, None, ptr, order, weights, content, *parts)
     results += [grad for grad in grads if grad is not None]
     read = (features, keys, values)
-    results += read_backward(context_slope, *read, ptr, order, sum_heads=True, residual=True)
+    results += read_backward(context_grad, *read, ptr, order, sum_heads=True, residual=True)
     names = ["content", "log-mass", "context"]
     names += [f"gradient of the write's {name}" for name in ("query", "key", "weight")]
     names += [f"gradient of the read's {name}" for name in ("query", "key", "value")]
@@ -113,6 +113,6 @@ def _message(device: torch.device, dtype: torch.dtype, fault: str) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreter"
     return (
         f"mooring: the Triton kernels are not used on {device} ({name}, {dtype}, torch {torch.__version__}, Triton "
-        f"{language.triton.__version__}): {fault}. The plain back end is used from now on. `mooring doctor --device "
-        f"{device.type}` says more; mooring.ops.use_backend('triton') uses the kernels all the same, without a check."
+        f"{language.triton.__version__}): {fault}. The plain back end is used from now on. For details run `mooring "
+        f"doctor --device {device.type}`; mooring.ops.use_backend('triton') uses the kernels without a check."
     )

@@ -1,4 +1,4 @@
-"""Launchers of the read: allocate, choose block sizes from shapes, start the kernels."""
+"""Launchers of the read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_forward(
     sum_heads: bool = False,
     residual: bool = False,
 ) -> Tensor:
-    """The context of every node; see :mod:`mooring.ops.triton`. One launch, two where heads are summed afterwards."""
+    """Compute the context of every node, see :mod:`mooring.ops.triton`. One launch, two if heads are then summed."""
     launch.check("read_forward", ptr, order, query.size(0), query=query, key=key, value=value)
     inputs = _fold(query, key, value, ptr, order, sum_heads)
     parts, tiles = inputs["parts"], _tiles(inputs, backward=False)
@@ -42,26 +42,26 @@ def read_backward(
     sum_heads: bool = False,
     residual: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value. Two launches, one more for many slots and for each shared input."""
+    """Compute the gradients of query, key and value. Two launches, one more for many slots and per shared input."""
     launch.check("read_backward", ptr, order, query.size(0), query=query, key=key, value=value)
     inputs = _fold(query, key, value, ptr, order, sum_heads)
     slots, parts, groups, dim, width = (inputs[name] for name in ("slots", "parts", "groups", "dim", "width"))
     (num_graphs, _, heads, _), num_nodes = value.shape, query.size(0)
     inputs["grad_context"] = grad_context.expand(-1, parts, -1).contiguous()
-    # Queries and slopes fill the registers, so nothing is loaded ahead.
+    # Queries and gradients fill the registers, so loads are not pipelined.
     tiles = {**_tiles(inputs, backward=True), "RESIDUAL": residual, "num_stages": 1}
-    # Whole heads side by side where they fit into one tile, else blocks of each head's slots.
-    group_room = _power(groups)
-    slot_room = max(_power(slots), 16 // group_room)
-    fits = slot_room * group_room <= launch.blocks(tiles["PRECISION"], dim, width, backward=True).rows
+    # All heads in one tile if they fit; else blocks of slots of one head each.
+    padded_groups = _next_power_of_two(groups)
+    padded_slots = max(_next_power_of_two(slots), 16 // padded_groups)
+    fits = padded_slots * padded_groups <= launch.blocks(tiles["PRECISION"], dim, width, backward=True).rows
     if fits:
-        tiles["SLOTS"] = slot_room
+        tiles["SLOTS"] = padded_slots
     row_blocks = 1 if fits else groups * -(-slots // tiles["SLOTS"])
     chunk = launch.chunk_size(num_nodes, parts * row_blocks)
     half = num_nodes // chunk + 1
-    own_key = key.dtype if key.size(0) == num_graphs else torch.float32
+    key_dtype = key.dtype if key.size(0) == num_graphs else torch.float32
     outputs = {
-        "grad_key": key.new_empty(num_graphs, slots, heads, dim, dtype=own_key),
+        "grad_key": key.new_empty(num_graphs, slots, heads, dim, dtype=key_dtype),
         "grad_value": value.new_empty(value.shape),
         "partial_key": key.new_empty(2 * half, slots, heads, dim, dtype=torch.float32),
         "partial_value": value.new_empty(2 * half, slots, heads, width, dtype=torch.float32),
@@ -77,7 +77,7 @@ def read_backward(
         launch.run(read_grad_kernels.read_nodes, grid, **inputs, **tiles)
     launch.run(
         read_grad_kernels.read_rows, (launch.num_chunks(num_nodes, num_graphs, chunk), parts, row_blocks), **inputs,
-        **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=group_room if fits else 1, ALL_SLOTS=fits,
+        **outputs, **tiles, half=half, CHUNK=chunk, GROUPS=padded_groups if fits else 1, ALL_SLOTS=fits,
     )  # fmt: skip
     launch.run(
         read_grad_kernels.merge_sums, (num_graphs, slots * heads), **outputs, ptr=ptr, half=half, cells=slots * heads,
@@ -95,11 +95,11 @@ def read_backward(
 def _fold(
     query: Tensor, key: Tensor, value: Tensor, ptr: Tensor, order: Tensor | None, sum_heads: bool
 ) -> dict[str, Any]:
-    """Inputs as kernels take them: heads with a shared query and a summed context become groups of one part."""
+    """Return the kernel arguments; heads with a shared query and a summed context become groups of one part."""
     num_graphs, slots, heads, width = value.shape
     parts, groups = (1, heads) if sum_heads and query.size(1) == 1 else (heads, 1)
-    queries = launch.along_last(query).expand(-1, parts, -1)
-    key, value = launch.along_last(key), launch.along_last(value)
+    queries = launch.last_axis_contiguous(query).expand(-1, parts, -1)
+    key, value = launch.last_axis_contiguous(key), launch.last_axis_contiguous(value)
     return {
         "query": queries, "key": key, "value": value, "ptr": ptr, "order": order,
         "num_nodes": query.size(0), "num_graphs": num_graphs, "slots": slots, "parts": parts, "groups": groups,
@@ -121,5 +121,5 @@ def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _power(count: int) -> int:
+def _next_power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()

@@ -17,9 +17,9 @@ from mooring.ops.triton.chunks import (
     find_nodes,
     finite,
     load_tile,
-    of_known,
     scratch_row,
     store_tile,
+    zero_if_excluded,
 )
 from mooring.ops.triton.language import jit, tl
 from mooring.ops.triton.read_kernels import load_slots, score_slots
@@ -27,7 +27,7 @@ from mooring.ops.triton.read_kernels import load_slots, score_slots
 
 @jit
 def segment_grads(scores, along, NODES: tl.constexpr, GROUPS: tl.constexpr, SLOTS: tl.constexpr):
-    """A softmax in each segment of ``SLOTS`` columns, and the gradients of the scores; both ``[NODES, columns]``."""
+    """Return the softmax within each segment of ``SLOTS`` columns, and the gradients of the scores."""
     scores = tl.reshape(scores, (NODES, GROUPS, SLOTS))
     along = tl.reshape(along, (NODES, GROUPS, SLOTS))
     shares = tl.exp(scores - finite(tl.max(scores, axis=2))[:, :, None])
@@ -46,11 +46,12 @@ def read_rows(
     CHUNK: tl.constexpr, NODES: tl.constexpr, GROUPS: tl.constexpr, SLOTS: tl.constexpr,
     DIM: tl.constexpr, WIDTH: tl.constexpr, ALL_SLOTS: tl.constexpr, RESIDUAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of keys and values, summed over the nodes of one chunk; placed as the states of a write.
+    """Compute gradients of a block of keys and values, summed over the nodes of one chunk.
 
-    With ``ALL_SLOTS`` the block holds every slot of the part's ``groups``, one segment for each, and the gradients of
-    the queries are made on the way. Otherwise it holds slots of one head (``GROUPS`` is one), and the softmax is
-    finished with ``log_mass`` and ``offset`` ``[nodes, heads]`` of :func:`read_nodes`.
+    They are stored like the states of a write. With ``ALL_SLOTS`` the block has all slots of the ``groups`` of its
+    part, one segment per group, and the gradients of the queries are computed in the same pass. Otherwise it has slots
+    of one head (``GROUPS`` is one), and the softmax uses ``log_mass`` and ``offset`` ``[nodes, heads]`` of
+    :func:`read_nodes`.
     """
     chunk, part = tl.program_id(0), tl.program_id(1)
     if ALL_SLOTS:
@@ -65,7 +66,7 @@ def read_rows(
     heads = parts * groups
     graph, start, stop = find_chunk(chunk, ptr, num_nodes, num_graphs, CHUNK)
     if start < stop:
-        known_ok = slot_ok & (slot < of_known(graph, num_graphs, slots))
+        known_ok = slot_ok & (slot < zero_if_excluded(graph, num_graphs, slots))
         keys = load_slots(key, graph, slot, known_ok, head, key_graph, key_slot, key_head, dim, DIM)
         values = load_slots(value, graph, slot, known_ok, head, value_graph, value_slot, value_head, width, WIDTH)
         grad_keys = tl.zeros((GROUPS * SLOTS, DIM), tl.float32)
@@ -112,15 +113,15 @@ def read_nodes(
     NODES: tl.constexpr, SLOTS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     RESIDUAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    r"""Gradients of a block of queries over all blocks of slots: for more slots than one block holds.
+    r"""Compute gradients of a block of queries over all blocks of slots, if slots do not fit into one block.
 
-    Leaves :math:`\log \sum_m e^{s_{jm}}` and :math:`\sum_m \rho_{jm} g_j^\top v_m` of each head for :func:`read_rows`.
+    Stores :math:`\log \sum_m e^{s_{jm}}` and :math:`\sum_m \rho_{jm} g_j^\top v_m` of each head for :func:`read_rows`.
     """
     part = tl.program_id(1)
     graph, start, stop = find_chunk(tl.program_id(0), ptr, num_nodes, num_graphs, NODES)
     if start < stop:
         node, inside, live = find_nodes(start, stop, graph, num_graphs, order, NODES)
-        known_slots = of_known(graph, num_graphs, slots)
+        known_slots = zero_if_excluded(graph, num_graphs, slots)
         queries = load_tile(query + part * query_part, node, live, query_node, dim, DIM)
         grads = load_tile(grad_context, node * parts + part, live, width, width, WIDTH)
         grad_queries = tl.zeros((NODES, DIM), tl.float32)
@@ -168,7 +169,7 @@ def merge_sums(
     grad_key, grad_value, partial_key, partial_value, ptr, half, cells, dim, width,
     CHUNK: tl.constexpr, COUNT: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the partial gradients of one graph; zero for a graph without nodes. One program per graph and cell."""
+    """Sum the partial gradients of one graph; zero for an empty graph. One program per graph and cell."""
     graph, cell = tl.program_id(0).to(tl.int64), tl.program_id(1)
     first, count = chunks_of(graph, ptr, CHUNK)
     if count != 1:

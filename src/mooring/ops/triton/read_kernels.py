@@ -1,26 +1,26 @@
 # mypy: disable-error-code=no-untyped-def
 """Kernels of the read. Tiles of scores are ``[NODES, SLOTS]``; all arithmetic is float32.
 
-A program has one part of the heads: a single head, or ``groups`` heads that share a query and whose contexts are summed
-(projections folded into keys and values). So head ``part + group`` is right in both cases.
+A program computes one part: a single head, or ``groups`` heads that share a query and whose contexts are summed
+(projections folded into keys and values). In both cases the head is ``part + group``.
 """
 
 from __future__ import annotations
 
-from mooring.ops.triton.chunks import find_chunk, find_nodes, finite, load_tile, of_known, store_tile
+from mooring.ops.triton.chunks import find_chunk, find_nodes, finite, load_tile, store_tile, zero_if_excluded
 from mooring.ops.triton.language import jit, tl
 
 
 @jit
 def load_slots(tensor, graph, slot, slot_ok, head, stride_graph, stride_slot, stride_head, width, WIDTH: tl.constexpr):
-    """``[SLOTS, WIDTH]`` of one graph; ``head`` is one for all, or one for each slot of the tile."""
+    """Load slots ``[SLOTS, WIDTH]`` of one graph; ``head`` is a number, or one per slot of the tile."""
     row = graph * stride_graph + slot * stride_slot + head * stride_head
     return load_tile(tensor, row, slot_ok, 1, width, WIDTH)
 
 
 @jit
 def score_slots(queries, keys, slot_ok, PRECISION: tl.constexpr):
-    """``[NODES, SLOTS]``, ``-inf`` where there is no slot."""
+    """Return scores ``[NODES, SLOTS]``, ``-inf`` for columns without a slot."""
     return tl.where(slot_ok[None, :], tl.dot(queries, tl.trans(keys), input_precision=PRECISION), float("-inf"))
 
 
@@ -32,16 +32,19 @@ def read_context(
     NODES: tl.constexpr, SLOTS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     RESIDUAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    r"""A block of nodes of one graph: :math:`O_j = \sum_h \sum_m \operatorname{softmax}_m(q_j^\top k_{mh}) v_{mh}`.
+    r"""Compute the context of a block of nodes of one graph.
 
-    The softmax runs over blocks of slots with a running maximum. With ``RESIDUAL`` the query is added. Nodes that are
-    left out get zero, or their query.
+    .. math::
+        O_j = \sum_h \sum_m \operatorname{softmax}_m(q_j^\top k_{mh}) v_{mh}
+
+    The softmax runs over blocks of slots with a running maximum. With ``RESIDUAL`` the query is added. Excluded nodes
+    get zero, or their query.
     """
     part = tl.program_id(1)
     graph, start, stop = find_chunk(tl.program_id(0), ptr, num_nodes, num_graphs, NODES)
     if start < stop:
         node, inside, live = find_nodes(start, stop, graph, num_graphs, order, NODES)
-        known_slots = of_known(graph, num_graphs, slots)
+        known_slots = zero_if_excluded(graph, num_graphs, slots)
         queries = load_tile(query + part * query_part, node, live, query_node, dim, DIM)
         out = tl.zeros((NODES, WIDTH), tl.float32)
         if RESIDUAL:

@@ -1,4 +1,4 @@
-"""Kernels recorded instead of launched: what a GPU would run, without needing one."""
+"""Recording of kernel launches without a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.ops.triton import launch
 
 
 class Launch(NamedTuple):
-    """One kernel with its grid and its arguments, as a launcher would have started it."""
+    """A kernel with its grid and arguments."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -23,9 +23,9 @@ class Launch(NamedTuple):
 
 @contextmanager
 def recorded(note: Callable[[Launch], None] | None = None) -> Iterator[list[Launch]]:
-    """Inside the block no kernel runs: each is added to the list, and given to ``note``; outputs hold anything.
+    """Record launches instead of running them, and pass each to ``note``. Outputs are left uninitialised.
 
-    Needs neither a GPU nor Triton; tensors may be on any device, ``meta`` included.
+    Needs neither a GPU nor Triton; tensors may be on any device, including ``meta``.
 
     >>> import torch
     >>> from mooring.ops.triton import write_forward
@@ -34,19 +34,19 @@ def recorded(note: Callable[[Launch], None] | None = None) -> Iterator[list[Laun
     >>> [launch.name for launch in launches]
     ['write_chunks', 'merge_states']
     """
-    found: list[Launch] = []
+    launches: list[Launch] = []
 
     def run(kernel: Any, grid: tuple[int, ...], **arguments: Any) -> None:
-        found.append(Launch(kernel, grid, arguments))
+        launches.append(Launch(kernel, grid, arguments))
         if note is not None:
-            note(found[-1])
+            note(launches[-1])
 
-    before: Any = (launch.run, launch.check)
+    originals: Any = (launch.run, launch.check)
     launch.run, launch.check = run, lambda *_, **__: None
     try:
-        yield found
+        yield launches
     finally:
-        launch.run, launch.check = before
+        launch.run, launch.check = originals
 
 
 __all__ = ["Launch", "recorded"]

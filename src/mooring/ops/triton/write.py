@@ -1,4 +1,4 @@
-"""Launchers of the write: allocate, choose block sizes from shapes, start the kernels."""
+"""Launchers of the write."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def write_forward(
     order: Tensor | None = None,
     log_weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Content and log_mass of every graph, slot and head, see :mod:`mooring.ops.triton`; and the two parts of the
-    log-mass, whose sum is rounded: the largest score and the logarithm of the mass relative to it. Two launches."""
+    """Compute content and log_mass of every graph, slot and head, and the two summands of log_mass, in two launches.
+
+    The summands are the largest score and the logarithm of the mass relative to it. See :mod:`mooring.ops.triton`.
+    """
     launch.check("write_forward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, width, num_graphs = inputs["rows"], inputs["parts"], inputs["width"], inputs["num_graphs"]
@@ -29,11 +31,11 @@ def write_forward(
     chunk = launch.chunk_size(key.size(0), parts * row_blocks)
     half = key.size(0) // chunk + 1
     outputs = {
-        "content": _room(key, num_graphs, rows, parts, width),
-        **{name: _room(key, num_graphs, rows, parts) for name in ("log_mass", "top", "rest")},
-        "partial_total": _room(key, 2 * half, rows, parts, width),
-        "partial_mass": _room(key, 2 * half, rows, parts),
-        "partial_top": _room(key, 2 * half, rows, parts),
+        "content": _new_float32(key, num_graphs, rows, parts, width),
+        **{name: _new_float32(key, num_graphs, rows, parts) for name in ("log_mass", "top", "rest")},
+        "partial_total": _new_float32(key, 2 * half, rows, parts, width),
+        "partial_mass": _new_float32(key, 2 * half, rows, parts),
+        "partial_top": _new_float32(key, 2 * half, rows, parts),
     }
     grid = (launch.num_chunks(key.size(0), num_graphs, chunk), parts, row_blocks)
     launch.run(write_kernels.write_chunks, grid, **inputs, **outputs, **blocks, half=half, CHUNK=chunk)
@@ -59,7 +61,7 @@ def write_backward(
     top: Tensor,
     rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients of query, key, value and log_weight. Two launches, one more for many rows and for each shared input."""
+    """Compute the gradients of the inputs. Two launches, one more for many rows and per shared input."""
     launch.check("write_backward", ptr, order, key.size(0), query=query, key=key, value=value, log_weight=log_weight)
     inputs = _fold(query, key, value, ptr, order, log_weight)
     rows, parts, dim = inputs["rows"], inputs["parts"], inputs["dim"]
@@ -70,12 +72,12 @@ def write_backward(
     chunk = launch.chunk_size(key.size(0), parts * row_blocks)
     chunks = launch.num_chunks(key.size(0), inputs["num_graphs"], chunk)
     programs = max(1, min(chunks, launch.PROGRAMS // (parts * row_blocks)))
-    grad_query = _room(key, programs, rows, parts, dim)
-    grad_key = _of_nodes(key, parts)
+    grad_query = _new_float32(key, programs, rows, parts, dim)
+    grad_key = _new_node_grads(key, parts)
     outputs: dict[str, Tensor | None] = {
         "grad_key": grad_key,
-        "grad_value": None if value is None else _of_nodes(value, parts),
-        "grad_log_weight": None if log_weight is None else _of_weights(log_weight, parts),
+        "grad_value": None if value is None else _new_node_grads(value, parts),
+        "grad_log_weight": None if log_weight is None else _new_weight_grads(log_weight, parts),
     }
     launch.run(
         write_grad_kernels.write_rows, (programs, parts, row_blocks), **inputs, **outputs, **blocks,
@@ -86,22 +88,22 @@ def write_backward(
         launch.run(write_grad_kernels.write_nodes, grid, **inputs, **outputs, **blocks)
     return (
         grad_query.sum(dim=0).view(query.shape).to(query.dtype),
-        _summed(grad_key, key),
-        None if value is None else _summed(outputs["grad_value"], value),
-        None if log_weight is None else _summed(outputs["grad_log_weight"], log_weight),
+        _sum_over_parts(grad_key, key),
+        None if value is None else _sum_over_parts(outputs["grad_value"], value),
+        None if log_weight is None else _sum_over_parts(outputs["grad_log_weight"], log_weight),
     )
 
 
 def _fold(
     query: Tensor, key: Tensor, value: Tensor | None, ptr: Tensor, order: Tensor | None, log_weight: Tensor | None
 ) -> dict[str, Any]:
-    """Inputs as kernels take them: heads that share keys and values become rows of one part."""
+    """Return the kernel arguments; heads that share keys and values become rows of one part."""
     slots, heads, dim = query.shape
     shared = key.size(1) == 1 and (value is None or value.size(1) == 1)
     rows, parts = (slots * heads, 1) if shared else (slots, heads)
-    queries = launch.along_last(query).reshape(rows, parts, dim)
-    keys = launch.along_last(key).expand(-1, parts, -1)
-    values = None if value is None else launch.along_last(value).expand(-1, parts, -1)
+    queries = launch.last_axis_contiguous(query).reshape(rows, parts, dim)
+    keys = launch.last_axis_contiguous(key).expand(-1, parts, -1)
+    values = None if value is None else launch.last_axis_contiguous(value).expand(-1, parts, -1)
     per_row = log_weight is not None and log_weight.dim() == 3
     if log_weight is not None:
         log_weight = log_weight.reshape(-1, rows, parts) if per_row else log_weight[:, None, None].expand(-1, 1, 1)
@@ -130,27 +132,27 @@ def _tiles(inputs: dict[str, Any], *, backward: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _room(like: Tensor, *shape: int) -> Tensor:
+def _new_float32(like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape, dtype=torch.float32)
 
 
-def _of_nodes(tensor: Tensor, parts: int) -> Tensor:
-    """Room for gradients of ``[nodes, heads or 1, dim]``; in float32 where they are yet to be summed over parts."""
+def _new_node_grads(tensor: Tensor, parts: int) -> Tensor:
+    """Allocate gradients of ``[nodes, heads or 1, dim]``; float32 if they are yet to be summed over parts."""
     if tensor.size(1) == parts:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    return _room(tensor, tensor.size(0), parts, tensor.size(2))
+    return _new_float32(tensor, tensor.size(0), parts, tensor.size(2))
 
 
-def _of_weights(log_weight: Tensor, parts: int) -> Tensor:
-    """Room for gradients of ``[nodes]``, one for each part, or of ``[nodes, slots, heads]``."""
+def _new_weight_grads(log_weight: Tensor, parts: int) -> Tensor:
+    """Allocate gradients of log weights: ``[nodes, parts]`` for ``[nodes]``, else ``[nodes, slots, heads]``."""
     if log_weight.dim() == 3:
         return torch.empty_like(log_weight, memory_format=torch.contiguous_format)
-    return _room(log_weight, log_weight.size(0), parts)
+    return _new_float32(log_weight, log_weight.size(0), parts)
 
 
-def _summed(grad: Tensor | None, of: Tensor) -> Tensor:
-    """Gradients summed over the parts that shared ``of``."""
+def _sum_over_parts(grad: Tensor | None, tensor: Tensor) -> Tensor:
+    """Sum the gradients of a tensor over the parts that share it."""
     assert grad is not None
-    if grad.shape != of.shape:
-        grad = grad.sum(dim=1, keepdim=of.dim() == 3) if grad.size(1) > 1 else grad.view(of.shape)
-    return grad.to(of.dtype)
+    if grad.shape != tensor.shape:
+        grad = grad.sum(dim=1, keepdim=tensor.dim() == 3) if grad.size(1) > 1 else grad.view(tensor.shape)
+    return grad.to(tensor.dtype)

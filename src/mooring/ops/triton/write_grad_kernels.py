@@ -11,7 +11,7 @@ With :math:`p_i = e^{s_i} / Z` and the gradients :math:`g` of :math:`\mu` and :m
 
 from __future__ import annotations
 
-from mooring.ops.triton.chunks import find_chunk, find_nodes, load_tile, of_known, store_tile
+from mooring.ops.triton.chunks import find_chunk, find_nodes, load_tile, store_tile, zero_if_excluded
 from mooring.ops.triton.language import jit, tl
 from mooring.ops.triton.write_kernels import load_nodes
 
@@ -21,12 +21,12 @@ def load_grads(
     content, top, rest, grad_content, grad_log_mass, graph, num_graphs, part, row, rows, parts, width,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    r"""What a graph's rows contribute: :math:`g`, both parts of :math:`\log Z`, and :math:`g^\top \mu - \gamma`."""
+    r"""Load :math:`g` and both summands of :math:`\log Z`; compute :math:`g^\top \mu - \gamma` of each row."""
     cell = (graph * rows + row) * parts + part
-    cell_ok = row < of_known(graph, num_graphs, rows)
+    cell_ok = row < zero_if_excluded(graph, num_graphs, rows)
     grads = load_tile(grad_content, cell, cell_ok, width, width, WIDTH)
     means = load_tile(content, cell, cell_ok, width, width, WIDTH)
-    # Rows that do not exist have infinite mass, so that no node has a share in them.
+    # Rows beyond the last have infinite mass, so that all their weights are zero.
     origin = tl.load(top + cell, mask=cell_ok, other=0.0)
     log = tl.load(rest + cell, mask=cell_ok, other=float("inf"))
     offset = tl.sum(grads * means, axis=1) - tl.load(grad_log_mass + cell, mask=cell_ok, other=0.0)
@@ -35,11 +35,11 @@ def load_grads(
 
 @jit
 def score_grads(queries, keys, values, weight, grads, origin, log, offset, PRECISION: tl.constexpr):
-    """The softmax and the gradients of the scores, ``[NODES, ROWS]``; both zero where a node is left out."""
+    """Return the softmax and the gradients of the scores, ``[NODES, ROWS]``; both zero for excluded nodes."""
     scores = tl.dot(keys, tl.trans(queries), input_precision=PRECISION) + tl.trans(weight)
     shares = tl.exp(scores - origin[None, :] - log[None, :])
     along = tl.dot(values, tl.trans(grads), input_precision=PRECISION)
-    # A row into which nothing was written may have any gradient, NaN included.
+    # The incoming gradient of a row to which nothing was written may be NaN.
     return shares, tl.where(shares == 0.0, 0.0, shares * (along - offset[None, :]))
 
 
@@ -47,7 +47,7 @@ def score_grads(queries, keys, values, weight, grads, origin, log, offset, PRECI
 def store_weight_grads(
     grad_log_weight, grad_scores, node, inside, part, row, row_ok, rows, parts, PER_ROW: tl.constexpr
 ):
-    """Weights of rows: each its own gradient. Weights of nodes: sums over the rows of each part."""
+    """Store the gradients of log weights: per row as they are, per node summed over the rows of each part."""
     if PER_ROW:
         place = (node[:, None] * rows + row[None, :]) * parts + part
         tl.store(grad_log_weight + place, grad_scores, mask=inside[:, None] & row_ok[None, :])
@@ -64,9 +64,10 @@ def write_rows(
     CHUNK: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     PER_ROW: tl.constexpr, ALL_ROWS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of queries, summed over every ``num_programs``-th chunk, for a sum over programs to follow.
+    """Compute gradients of a block of queries, summed over every ``num_programs``-th chunk.
 
-    With ``ALL_ROWS`` the block holds every row of its part, and the gradients of the nodes are made on the way.
+    A sum over programs follows. With ``ALL_ROWS`` the block has every row of its part, and the gradients of the nodes
+    are computed in the same pass.
     """
     program, part = tl.program_id(0), tl.program_id(1)
     row = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
@@ -113,7 +114,7 @@ def write_nodes(
     ROWS: tl.constexpr, NODES: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     PER_ROW: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a block of nodes, summed over all blocks of rows: for more rows than one block holds."""
+    """Compute gradients of a block of nodes, summed over all blocks of rows, if rows do not fit into one block."""
     part = tl.program_id(1)
     graph, start, stop = find_chunk(tl.program_id(0), ptr, num_nodes, num_graphs, NODES)
     if start < stop:

@@ -1,7 +1,7 @@
 # mypy: disable-error-code=no-untyped-def
 """Kernels of the write. Tiles of scores are ``[ROWS, NODES]``; all arithmetic is float32.
 
-Heads with keys or values of their own are ``parts`` with a row per slot. Heads that share both are rows of one part.
+Heads with separate keys or values are ``parts`` with one row per slot. Heads that share both are rows of one part.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ def load_nodes(
     key_node, key_part, value_node, value_part, weight_node, weight_row, weight_part,
     DIM: tl.constexpr, WIDTH: tl.constexpr, PER_ROW: tl.constexpr,
 ):  # fmt: skip
-    """Keys ``[NODES, DIM]``, values ``[NODES, WIDTH]`` and log-weights ``[ROWS or 1, NODES]``.
+    """Load keys ``[NODES, DIM]``, values ``[NODES, WIDTH]`` and log-weights ``[ROWS or 1, NODES]``.
 
-    A node that is left out has zeros and ``-inf``, whatever it holds.
+    Excluded nodes get zeros and ``-inf``; their rows are not read.
     """
     if log_weight is None:
         weight = tl.where(inside, 0.0, float("-inf"))[None, :]
@@ -41,9 +41,9 @@ def load_nodes(
 
 @jit
 def store_mass(log_mass, top, rest, mass, origin, place, mask):
-    """Store the log-mass, ``-inf`` for no mass, and its two parts for the backward, which are finite.
+    """Store the log-mass, ``-inf`` for no mass, and its two summands for the backward, which are finite.
 
-    ``mass`` is relative to ``origin``. Returns a divisor that is never zero.
+    ``mass`` is relative to ``origin``. Return ``mass`` with zeros replaced by one, as a divisor.
     """
     some = tl.where(mass == 0.0, 1.0, mass)
     log = tl.log(some)
@@ -62,11 +62,11 @@ def write_chunks(
     CHUNK: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
     PER_ROW: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    r"""The state of one chunk's nodes: :math:`\log Z = \log \sum_i e^{s_i}`, :math:`\mu = \sum_i e^{s_i} v_i / Z`.
+    r"""Compute the state of one chunk: :math:`\log Z = \log \sum_i e^{s_i}`, :math:`\mu = \sum_i e^{s_i} v_i / Z`.
 
-    Relative to a running maximum ``origin``, so that no exponential overflows. One program per chunk, part and block of
-    rows. A graph of one chunk gets its state here. The chunks of a larger graph leave mass and total relative to
-    it: a log-mass of 1e4 would be rounded by half a thousandth, and with it the chunk's share in the graph.
+    Scores are relative to a running maximum ``origin``, so that no exponential overflows. One program per chunk, part
+    and block of rows. A graph of one chunk gets its state here. The chunks of a larger graph store mass and total
+    relative to ``origin``: a log-mass of 1e4 would have a rounding error of 5e-4, and so would the share of the chunk.
     """
     chunk, part = tl.program_id(0), tl.program_id(1)
     row = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
@@ -108,13 +108,13 @@ def merge_states(
     content, log_mass, top, rest, partial_total, partial_mass, partial_top, ptr, half, cells, width,
     CHUNK: tl.constexpr, COUNT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    r"""The monoid: partial states of one graph -> its state, in a fixed order.
+    r"""Merge the partial states of one graph in a fixed order.
 
     .. math::
         \log Z = \log \sum_c Z_c, \qquad \mu = \sum_c Z_c \mu_c / Z
 
-    One program per graph and cell (a row of a part), ``COUNT`` partial states at a time. A graph without chunks gets
-    the identity, content 0 and log_mass ``-inf``. A graph of one chunk is finished already.
+    One program per graph and cell (a row of a part), ``COUNT`` partial states at a time. An empty graph gets the
+    identity, content 0 and log_mass ``-inf``. A graph of one chunk is finished already.
     """
     graph, cell = tl.program_id(0).to(tl.int64), tl.program_id(1)
     column = tl.arange(0, WIDTH)
