@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from mooring.nn import Addresses, SlotConv, SlotRead, SlotVirtualNode, SlotWrite, VirtualNode
-from mooring.nn.part import hide
+from mooring.nn.masks import hide
 from support import Ragged, assert_close, assert_finite
 
 from modules import ADDRESS, CHANNELS, HEADS, NAMES, SLOTS, build, inputs  # isort: skip

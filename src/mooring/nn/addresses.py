@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from mooring.nn.checks import check_choice, check_positive, shown
+from mooring.nn.masks import hide
 from mooring.nn.memory import gathered
-from mooring.nn.part import hide
 from mooring.ops import Plan, backend
 from mooring.ops.checks import check_count, described
 from mooring.ops.state import full_precision, statistics_dtype

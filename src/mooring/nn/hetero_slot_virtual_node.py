@@ -36,8 +36,8 @@ from mooring.nn.checks import (
 from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
+from mooring.nn.masks import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
-from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite

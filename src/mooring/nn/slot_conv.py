@@ -14,8 +14,8 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share, shown
 from mooring.nn.lazy import UNKNOWN, lazy_channels
+from mooring.nn.masks import hide, sound_nodes, writers
 from mooring.nn.memory import SlotMemory
-from mooring.nn.part import hide, sound_nodes, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count

@@ -22,7 +22,7 @@ from mooring.nn.checks import (
     check_width_or_none,
     shown,
 )
-from mooring.nn.part import hide
+from mooring.nn.masks import hide
 from mooring.nn.slot_write import folds_values, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_flag

@@ -33,8 +33,8 @@ from mooring.nn.checks import (
 )
 from mooring.nn.integrate import IntegrationName, SlotFiLM, build_integration, default_options, residual_gain
 from mooring.nn.lazy import lazy_channels
+from mooring.nn.masks import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
-from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, MassFeature, MassMap, SlotUpdate, UpdateNorm, check_update
 from mooring.nn.slot_write import SlotWrite, is_hooked
@@ -112,7 +112,7 @@ class SlotVirtualNode(nn.Module):
     """
 
     # A write of one's own may add what no node wrote; write weights then sum to less than one.
-    holds_nodes_alone = True
+    only_nodes_write = True
 
     def __init__(
         self,
@@ -390,7 +390,7 @@ class SlotVirtualNode(nn.Module):
             address=hide_address(routes, writes),
             slots=carried,
             log_weight=log_weight,
-            alone=self.holds_nodes_alone and self.merge is None,
+            alone=self.only_nodes_write and self.merge is None,
         )
         anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
         read = None

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.addresses import Addresses, Routes, address_width, check_addresses, hide_address, route
 from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
+from mooring.nn.masks import add_log_weights, hide, writers
 from mooring.nn.memory import is_sharded
-from mooring.nn.part import add_log_weights, hide, writers
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan

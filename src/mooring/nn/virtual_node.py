@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state, shown
 from mooring.nn.lazy import lazy_channels
+from mooring.nn.masks import hide, readers, sound_nodes, writers
 from mooring.nn.memory import SlotMemory, refuse_memory
-from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag
 
