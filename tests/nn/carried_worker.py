@@ -1,4 +1,4 @@
-"""Trains two layers that share one memory, which also lives on from step to step; killed and resumed by test_carried.
+"""Train two layers that carry one memory, also from step to step; killed and resumed by test_carried.
 
 Arguments: the checkpoint, and the step after which the process kills itself.
 """
@@ -22,7 +22,7 @@ EDGES = torch.zeros(2, 0, dtype=torch.long)
 
 
 class Net(nn.Module):
-    """What the last layer holds is where the first one starts at the next step."""
+    """Two layers; the first continues from the memory of the last layer at the previous step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 
 def train(checkpoint: Path, *, until: int = STEPS) -> tuple[dict[str, Tensor], SlotMemory]:
-    """Go on from the checkpoint, if there is one; write it after every step."""
+    """Resume from the checkpoint, if it exists, and write it after every step."""
     torch.manual_seed(0)
     net, memory, done = Net(), None, 0
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
@@ -51,7 +51,7 @@ def train(checkpoint: Path, *, until: int = STEPS) -> tuple[dict[str, Tensor], S
         optimiser.zero_grad()
         (out[:, 0] - x[:, 1]).square().sum().backward()
         optimiser.step()
-        memory = SlotMemory(SlotState(*(one.detach() for one in memory.state)), memory.slots.detach())
+        memory = SlotMemory(SlotState(*(tensor.detach() for tensor in memory.state)), memory.slots.detach())
         saved = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), "memory": memory, "done": step + 1}
         torch.save(saved, checkpoint.with_suffix(".new"))
         checkpoint.with_suffix(".new").replace(checkpoint)

@@ -1,4 +1,4 @@
-"""Compiles modules and feeds them batches of changing sizes; run by test_compile in a process of its own.
+"""Compile modules and run them on batches of changing sizes; a separate process of test_compile.
 
 Prints one JSON object: module -> number of graphs compiled during the warm-up. Anything wrong is a traceback:
 ``fullgraph`` refuses graph breaks and ``error_on_recompile`` refuses recompilation once the warm-up is over.
@@ -45,7 +45,7 @@ def on_a_path(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
 
 
 def left_out(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
-    """The nodes that do not write hold NaN. They come back so, and nothing else is: here they are zero."""
+    """Run with NaN in the nodes that do not write; these nodes are returned as zeros, no other may be NaN."""
     sources, targets = x[:, 0] > 0, x[:, 1] > -1
     log_weight = x[:, 2].detach().masked_fill(x[:, 3] > 1, float("-inf"))
     x = x.masked_fill(~sources.unsqueeze(-1), float("nan"))
@@ -59,7 +59,7 @@ def left_out(module: nn.Module, x: Tensor, batch: Tensor) -> Tensor:
 
 
 class Carried(nn.Module):
-    """One memory through two layers, and everything that return_state gives in the output."""
+    """Two layers with a carried memory; the output contains everything that return_state returns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ class Carried(nn.Module):
         for layer in self.layers:
             x, memory = layer(x, batch, memory=memory, return_state=True)
         inside = (*memory.state, memory.slots, memory.anchor_weight, memory.write_weights, memory.read_weights)
-        return x + sum(one.square().sum() for one in inside)
+        return x + sum(tensor.square().sum() for tensor in inside)
 
 
 class Typed(nn.Module):
-    """One memory for two node types."""
+    """Module for two node types, called with one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Call, str]] = {
 
 
 def gradients(module: nn.Module, call: Call, x: Tensor, batch: Tensor) -> list[Tensor]:
-    """The output, and the gradient of its square in the input and in every parameter."""
+    """Return the output, and the gradients of its square in the input and every parameter."""
     x = x.clone().requires_grad_()
     module.zero_grad()
     out = call(module, x, batch)
@@ -150,23 +150,23 @@ def check(make: Callable[[], nn.Module], call: Call, backend: str) -> int:
 
 def few_nodes() -> dict[str, list[int]]:
     """Graphs compiled after two sizes, one node and no nodes, and two more sizes; of a linear layer for comparison."""
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
     modules = {"Linear": nn.Linear(CHANNELS, CHANNELS), "SlotVirtualNode": SlotVirtualNode(CHANNELS, 3, 2)}
     for name, module in modules.items():
         torch._dynamo.reset()
         counters.clear()
         compiled: Any = torch.compile(module, fullgraph=True, backend="eager")
-        found[name] = []
+        counts[name] = []
         for nodes in (13, 17, 1, 0, 2, 29):
             x, batch = torch.randn(nodes, CHANNELS), torch.arange(nodes) // 2
-            given = (x,) if name == "Linear" else (x, batch)
-            torch.testing.assert_close(compiled(*given), module(*given))
-            found[name].append(int(counters["stats"]["unique_graphs"]))
-    return found
+            arguments = (x,) if name == "Linear" else (x, batch)
+            torch.testing.assert_close(compiled(*arguments), module(*arguments))
+            counts[name].append(int(counters["stats"]["unique_graphs"]))
+    return counts
 
 
 def check_tangents() -> None:
-    """Our operators have no tangents: in forward mode a traced graph must be made of PyTorch's own."""
+    """Check forward mode: a traced graph may then contain only PyTorch's operators, since ours have no tangents."""
     module = SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5).double().requires_grad_(False)
     compiled: Any = torch.compile(module, fullgraph=True, backend="eager")
     x, tangent = torch.randn(2, 9, CHANNELS, dtype=torch.float64)
@@ -176,8 +176,8 @@ def check_tangents() -> None:
     for _ in range(2):
         torch.testing.assert_close(compiled(x, batch), module(x, batch))
         with forward_ad.dual_level():
-            found = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, tangent), batch)).tangent
-        torch.testing.assert_close(found, expected)
+            derivative = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, tangent), batch)).tangent
+        torch.testing.assert_close(derivative, expected)
     # Forced, it cannot choose PyTorch's own and must refuse.
     for fullgraph in (True, False):
         forced: Any = torch.compile(module, fullgraph=fullgraph, backend="eager")

@@ -1,4 +1,4 @@
-"""Makes ``modules`` importable beside the tests that share it."""
+"""Make ``modules`` importable in these tests."""
 
 import sys
 from pathlib import Path

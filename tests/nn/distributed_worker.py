@@ -63,12 +63,12 @@ def ddp_gradients(name: str, rank: int) -> dict[str, Tensor]:
 
 
 def fsdp_gradients(rank: int) -> dict[str, Tensor]:
-    """Every Linear a shard of its own, and what is left over together."""
+    """Shard every Linear separately, and the rest together; return gradients."""
     module: Any = build("anchored")
     mesh = init_device_mesh("cpu", (WORLD,))
-    for one in list(module.modules()):
-        if isinstance(one, nn.Linear):
-            fully_shard(one, mesh=mesh)
+    for child in list(module.modules()):
+        if isinstance(child, nn.Linear):
+            fully_shard(child, mesh=mesh)
     fully_shard(module, mesh=mesh)
     loss_of(module, "anchored", rank).backward()
     return {key: parameter.grad.full_tensor() for key, parameter in module.named_parameters()}
@@ -83,15 +83,15 @@ def build_sharded(name: str) -> nn.Module:
 
 
 def inside_loss(module: nn.Module, name: str, rank: int) -> Tensor:
-    """Of the output and of everything that return_state gives."""
+    """Return a loss of the output and of everything that return_state returns."""
     x, address, index = batch_of(rank)
     out, memory = module(x, index, return_state=True, **({"address": address} if name == "addresses" else {}))
     inside = (*memory.state, memory.slots, memory.anchor_weight, memory.write_weights, memory.read_weights)
-    return sum(one.square().sum() for one in (out, *inside) if one is not None)
+    return sum(tensor.square().sum() for tensor in (out, *inside) if tensor is not None)
 
 
 def by_part(name: str, rank: int) -> dict[str, Tensor]:
-    """Some parts shards of their own, and what is left over together."""
+    """Shard some submodules separately, and the rest together; return gradients."""
     module: Any = build_sharded(name)
     mesh = init_device_mesh("cpu", (WORLD,))
     for part in SHARDED[name]:
@@ -102,7 +102,7 @@ def by_part(name: str, rank: int) -> dict[str, Tensor]:
 
 
 class Carried(nn.Module):
-    """One memory through two layers."""
+    """Two layers with a carried memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def carried_gradients(rank: int) -> dict[str, Tensor | None]:
 
 
 def split_graph(rank: int) -> dict[str, Tensor]:
-    """One graph, half of its nodes here: the output for them, and gradients of the sum of both ranks' losses."""
+    """Split one graph over both ranks; return the output here and gradients of the sum of both losses."""
     module = SlotVirtualNode(CHANNELS, 3, 2, init_std=0.5, merge=ops.all_merge).double()
     module.load_state_dict(build("anchored").state_dict())
     x = batch_of(rank)[0].requires_grad_()
@@ -134,19 +134,19 @@ def split_graph(rank: int) -> dict[str, Tensor]:
     empty = module.write(x[:0] if rank else x)
     one_sided = ops.all_merge(empty).log_mass
     nobody = ops.all_merge(module.write(x[:0])).log_mass
-    kept = {"out": out.detach(), "x": x.grad, "one_sided": one_sided.detach(), "nobody": nobody.detach()}
-    return {**kept, **{f"parameter {key}": p.grad for key, p in module.named_parameters()}}
+    tensors = {"out": out.detach(), "x": x.grad, "one_sided": one_sided.detach(), "nobody": nobody.detach()}
+    return {**tensors, **{f"parameter {key}": p.grad for key, p in module.named_parameters()}}
 
 
 def main() -> None:
     rank, meeting, results = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD)
-    found = {name: ddp_gradients(name, rank) for name in ("anchored", "addressed", "mean")}
-    found["split"] = split_graph(rank)
-    found["by part"] = {name: by_part(name, rank) for name in SHARDED}
-    found["fsdp"], found["carried"] = fsdp_gradients(rank), carried_gradients(rank)
-    torch.save(found, results)
+    grads = {name: ddp_gradients(name, rank) for name in ("anchored", "addressed", "mean")}
+    grads["split"] = split_graph(rank)
+    grads["by part"] = {name: by_part(name, rank) for name in SHARDED}
+    grads["fsdp"], grads["carried"] = fsdp_gradients(rank), carried_gradients(rank)
+    torch.save(grads, results)
     dist.destroy_process_group()
 
 

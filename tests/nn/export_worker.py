@@ -1,4 +1,4 @@
-"""Exports modules as torch.compile traces them, one of them on to AOTInductor; run by test_export without shape checks.
+"""Export modules by strict tracing, and one of them to AOTInductor; run by test_export without shape checks.
 
 Argument: where to put the package. Prints one JSON object: how far each is off, on batches of other sizes: several
 graphs, one node, no nodes.
@@ -39,22 +39,22 @@ def ahead(program: Any, path: str) -> Callable[..., Tensor]:
 
 
 def difference(program: Callable[..., Tensor], module: nn.Module) -> float:
-    found = 0.0
+    error = 0.0
     for sizes in ((5, 3, 9), (1,), ()):
-        given = batch(*sizes)
-        out, expected = program(*given), module(*given)
+        arguments = batch(*sizes)
+        out, expected = program(*arguments), module(*arguments)
         assert out.shape == expected.shape, sizes
-        found = max(found, *(out - expected).abs().flatten().tolist(), 0.0)
-    return found
+        error = max(error, *(out - expected).abs().flatten().tolist(), 0.0)
+    return error
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # torch's, about itself
-    found = {}
+    errors = {}
     for name, module in (("sum", VirtualNode(CHANNELS, "sum")), ("slots", SlotVirtualNode(CHANNELS, 3, init_std=0.5))):
         program = export(module.eval())
-        found[f"strict, {name}"] = difference(program.module(), module)
+        errors[f"strict, {name}"] = difference(program.module(), module)
     if shutil.which("g++") is not None:
-        found["ahead of time"] = difference(ahead(program, sys.argv[1]), module)
-    print(json.dumps(found))
+        errors["ahead of time"] = difference(ahead(program, sys.argv[1]), module)
+    print(json.dumps(errors))

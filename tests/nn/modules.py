@@ -1,4 +1,4 @@
-"""Every virtual node in every form, and one way to call them all."""
+"""All virtual nodes in all variants, with their inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNELS, HEADS, SLOTS, ADDRESS = 10, 2, 3, 7
 
 
 def slots(**kwargs: Any) -> SlotVirtualNode:
-    """Far from the identity, so that what the memory does can be seen."""
+    """Build a module far from the identity, so that the memory has a visible effect."""
     far = {} if isinstance(kwargs.get("integrate"), nn.Module) else {"init_std": 0.5}
     return SlotVirtualNode(CHANNELS, kwargs.pop("slots", SLOTS), HEADS, **{**far, **kwargs})
 
@@ -50,8 +50,8 @@ def build(name: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Mo
 
 
 def inputs(batch: Ragged, name: str, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    """``x`` and, for the addressed ones, ``address``."""
-    given = {"x": batch.randn(batch.num_nodes, CHANNELS, dtype=dtype, salt=1)}
+    """Return ``x`` and, if the module takes it, ``address``."""
+    tensors = {"x": batch.randn(batch.num_nodes, CHANNELS, dtype=dtype, salt=1)}
     if "addressed" in name:
-        given["address"] = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=2)
-    return given
+        tensors["address"] = batch.randn(batch.num_nodes, ADDRESS, dtype=dtype, salt=2)
+    return tensors

@@ -36,19 +36,19 @@ def test_without_addresses_content_does_the_routing() -> None:
 
 
 def test_a_self_addressed_node_is_routed_by_its_standardised_state() -> None:
-    """Scores of one head are those of addresses that are given as ``layer_norm(x)``."""
-    own = SlotVirtualNode(CHANNELS, SLOTS, heads=1, init_std=0.5).double()
-    given = SlotVirtualNode(
+    """Scores of one head equal those with ``address=layer_norm(x)``."""
+    module = SlotVirtualNode(CHANNELS, SLOTS, heads=1, init_std=0.5).double()
+    addressed = SlotVirtualNode(
         CHANNELS, SLOTS, heads=1, init_std=0.5, address_channels=CHANNELS, temperature=0.25
     ).double()
-    given.load_state_dict(own.state_dict())
+    addressed.load_state_dict(module.state_dict())
     x = 3.0 + 7.0 * BATCH.randn(BATCH.num_nodes, CHANNELS)
     address = (x - x.mean(dim=1, keepdim=True)) / x.var(dim=1, correction=0, keepdim=True).add(1e-5).sqrt()
-    assert_close(own(x, BATCH.index()), given(x, BATCH.index(), address=address))
+    assert_close(module(x, BATCH.index()), addressed(x, BATCH.index(), address=address))
 
 
 def test_a_self_addressed_node_reads_where_it_writes() -> None:
-    """A node's reads over the slots are what it wrote to each slot, normalised."""
+    """The read weights of a node are its normalised write weights."""
     torch.manual_seed(0)
     for routing, same in (("self", True), ("free", False)):
         module = slots(routing=routing).double()

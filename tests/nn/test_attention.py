@@ -1,4 +1,4 @@
-"""Attention for those who look inside: from the aggregation, from the layer, and what PyG's AttentionExplainer sees."""
+"""Attention weights of the aggregation and the layer, and PyG's AttentionExplainer."""
 
 from typing import Any
 
@@ -34,8 +34,8 @@ def test_the_weights_of_an_aggregation_are_those_it_averages_with(anchored: bool
     assert weights.shape == (BATCH.num_nodes, SLOTS, HEADS)
     values = aggr.write.lin_value(x).unflatten(-1, (HEADS, -1))
     for graph in (0, 2, 3):
-        own = index == graph
-        content = torch.einsum("nmh,nhd->mhd", weights[own], values[own])
+        nodes = index == graph
+        content = torch.einsum("nmh,nhd->mhd", weights[nodes], values[nodes])
         assert_close(content, inside.state.content[graph])
     assert (inside.anchor_weight is None) is not anchored
     assert inside.slots.shape == (4, SLOTS, CHANNELS)
@@ -62,14 +62,16 @@ def test_a_layer_hands_on_the_weights_of_its_memory() -> None:
 
 
 class LargestTensor(TorchDispatchMode):
-    """The most bytes of any tensor that is made inside the block."""
+    """Size in bytes of the largest tensor created in the block."""
 
     bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        made = [one for one in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(one, Tensor)]
-        self.bytes = max([self.bytes, *(one.untyped_storage().nbytes() for one in made)])
+        tensors = [
+            tensor for tensor in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(tensor, Tensor)
+        ]
+        self.bytes = max([self.bytes, *(tensor.untyped_storage().nbytes() for tensor in tensors)])
         return out
 
 
@@ -83,20 +85,20 @@ SIZES = {
 @pytest.mark.parametrize("options", [{}, {"competition": True}], ids=["alone", "competing"])
 @pytest.mark.parametrize("carried", [False, True], ids=["learned slots", "carried slots"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=list(SIZES))
-def test_a_look_inside_takes_room_for_the_weights_and_gathers_no_slots(
+def test_weights_are_computed_without_gathering_slots(
     sizes: list[int], carried: bool, options: dict[str, bool]
 ) -> None:
-    """Slots gathered per node would take as many times the room of the weights as a head has channels."""
+    """Gathering slots per node would take ``channels / heads`` times the memory of the weights."""
     module, index = (
         SlotVirtualNode(64, 8, 4, **options),
         torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)),
     )
     x = torch.randn(len(index), 64)
-    given = {"memory": module(x, index, return_state="slots")[1]} if carried else {}
+    arguments = {"memory": module(x, index, return_state="slots")[1]} if carried else {}
     with torch.no_grad(), LargestTensor() as forward:
-        module(x, index, **given)
+        module(x, index, **arguments)
     with torch.no_grad(), LargestTensor() as inside:
-        weights = module(x, index, **given, return_state=True)[1].read_weights
+        weights = module(x, index, **arguments, return_state=True)[1].read_weights
     assert inside.bytes <= max(forward.bytes, 2 * weights.nbytes)
 
 
@@ -143,7 +145,7 @@ def test_pygs_explainer_finds_the_attention_of_the_local_layer() -> None:
 
 
 class ReadsSlots(MessagePassing):
-    """The memory alone, in the clothes that the explainer looks for."""
+    """Memory inside a MessagePassing, where the explainer looks for attention."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,23 +157,23 @@ class ReadsSlots(MessagePassing):
 
 @pytest.mark.parametrize("layer", [lambda: SAGEConv(CHANNELS, CHANNELS, aggr=aggregation()), ReadsSlots])
 def test_pygs_explainer_cannot_find_the_attention_of_slots(layer: type[nn.Module]) -> None:
-    """It listens between message and aggregation for a number per edge. Slots attend while aggregating, or to nodes."""
+    """It hooks message and aggregation and expects a number per edge; slots attend later, or to nodes."""
     with pytest.raises(ValueError, match="Could not collect any attention coefficients"):
         explain(layer())
 
 
 @pytest.mark.parametrize("index", [None, torch.tensor([0, 1, 1, 0, 1, 1, 0])], ids=["one graph", "two graphs"])
 def test_write_weights_leave_room_for_the_nodes_of_other_processes(index: torch.Tensor | None) -> None:
-    """As under ``merge=ops.all_merge``: the memory holds more than the nodes that are here."""
+    """With ``merge=ops.all_merge`` the memory contains the nodes of other processes too."""
     torch.manual_seed(0)
     module = SlotVirtualNode(CHANNELS, SLOTS, HEADS).double()
     x, graphs = torch.randn(7, CHANNELS, dtype=torch.float64), 1 if index is None else 2
     elsewhere = module.write(torch.randn(2 * graphs, CHANNELS, dtype=torch.float64), torch.arange(2 * graphs) % graphs)
     module.merge = lambda state: ops.merge(state, elsewhere)
-    found = module(x, index, return_state=True)[1]
-    here = module.write(x, index).log_mass - found.state.log_mass
+    memory = module(x, index, return_state=True)[1]
+    here = module.write(x, index).log_mass - memory.state.log_mass
     ids = torch.zeros(7, dtype=torch.long) if index is None else index
-    assert_close(torch.zeros_like(here).index_add(0, ids, found.write_weights), here.exp())
+    assert_close(torch.zeros_like(here).index_add(0, ids, memory.write_weights), here.exp())
 
 
 def test_weights_under_autocast_are_those_that_were_used() -> None:

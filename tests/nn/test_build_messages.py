@@ -1,4 +1,4 @@
-"""Arguments that no module can be built with: the words of a message that matter."""
+"""Messages for invalid constructor arguments."""
 
 import re
 from typing import Any
@@ -114,14 +114,14 @@ BAD_BUILDS = [
 
 
 def shown(value: Any) -> str:
-    """How a message names a value: numbers and words as they are, other things by their type."""
+    """Return a value as messages show it: literals by repr, everything else by type."""
     return f"{value!r}" if isinstance(value, bool | int | float | str | None) else f"a {type(value).__name__}"
 
 
 @pytest.mark.parametrize(
     ("module", "argument", "value"), BAD_BUILDS, ids=[f"{m}-{a}-{shown(v)}" for m, a, v in BAD_BUILDS]
 )
-def test_what_cannot_be_built(module: str, argument: str, value: Any) -> None:
+def test_invalid_arguments_raise(module: str, argument: str, value: Any) -> None:
     right = BUILDS[module][0]
     build = getattr(mnn, module)
     build(**right)
@@ -188,12 +188,12 @@ IDLE: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("module", "arguments", "words"), IDLE, ids=[f"{m}-{'-'.join(a)}" for m, a, _ in IDLE])
 def test_an_argument_without_effect_is_refused(module: str, arguments: dict[str, Any], words: str) -> None:
     build, (name, value) = getattr(mnn, module), list(arguments.items())[-1]
-    build(**SIZES, **{key: one for key, one in arguments.items() if key != name})
+    build(**SIZES, **{key: other for key, other in arguments.items() if key != name})
     with pytest.raises(ValueError, match=f"^{module}: {name}={value!r} has no effect.*{words}"):
         build(**SIZES, **arguments)
 
 
 def test_addresses_have_the_temperature_of_the_module() -> None:
-    """As SlotVirtualNode builds them, or with the default beside them."""
+    """The temperature is that of the addresses, or the default."""
     for temperature in (0.5, 1.0):
         mnn.SlotWrite(**SIZES, addresses=mnn.Addresses(ADDRESS, SLOTS, HEADS, 5, 0.5), temperature=temperature)

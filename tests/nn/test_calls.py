@@ -1,4 +1,4 @@
-"""How much one layer asks of a device: calls, launches and numbers read back, counted and not timed."""
+"""Numbers of calls, launches and host syncs of one layer."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_without_one_something_is() -> None:
 
 
 def test_a_gpu_gets_few_launches_whatever_the_sizes(counted: dict[tuple[str, str], dict[str, int]]) -> None:
-    found = {row["launches"] for (_, path), row in counted.items() if "Triton" in path}
-    assert len(found) == 1
-    assert found.pop() <= 40
+    counts = {row["launches"] for (_, path), row in counted.items() if "Triton" in path}
+    assert len(counts) == 1
+    assert counts.pop() <= 40
 
 
 def test_a_batch_of_molecules_takes_few_calls(counted: dict[tuple[str, str], dict[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""A memory that lives through the layers of a network."""
+"""A memory carried through the layers of a network."""
 
 import os
 import signal
@@ -38,15 +38,15 @@ def test_slots_of_the_layer_before_are_queries_and_residual(integrate: str) -> N
     _, before = memory(x, BATCH.index(), num_graphs=4, return_state=True)
     _, after = memory(x, BATCH.index(), num_graphs=4, memory=before, return_state=True)
     for graph in range(4):
-        own = BATCH.index() == graph
+        nodes = BATCH.index() == graph
         learned = SlotVirtualNode(CHANNELS, SLOTS, heads=2, routing="free", integrate=integrate).double()  # type: ignore[arg-type]
         learned.load_state_dict(memory.state_dict())
         with torch.no_grad():
             learned.write.slot.copy_(before.slots[graph])
-        _, alone = learned(x[own], return_state=True)
+        _, alone = learned(x[nodes], return_state=True)
         assert_close(after.slots[graph], alone.slots[0])
         assert_close(after.state.log_mass[graph], alone.state.log_mass[0])
-        assert_close(after.write_weights[own], alone.write_weights)
+        assert_close(after.write_weights[nodes], alone.write_weights)
 
 
 def test_the_learned_slots_themselves_carried_change_nothing() -> None:
@@ -72,9 +72,9 @@ def test_gradients_reach_the_layer_before() -> None:
 def test_by_address_it_is_carried_in_the_residual_alone() -> None:
     memory, x = module(address_channels=3), features()
     address = BATCH.randn(BATCH.num_nodes, 3, salt=7)
-    given = {"address": address, "num_graphs": 4, "return_state": True}
-    _, before = memory(x, BATCH.index(), **given)
-    _, after = memory(x, BATCH.index(), memory=before, **given)
+    arguments = {"address": address, "num_graphs": 4, "return_state": True}
+    _, before = memory(x, BATCH.index(), **arguments)
+    _, after = memory(x, BATCH.index(), memory=before, **arguments)
     assert_close(after.state.log_mass, before.state.log_mass)
     assert not torch.allclose(after.slots, before.slots)
 
@@ -101,7 +101,7 @@ def test_a_state_dict_and_a_saved_memory_give_the_next_layer_all_it_needs(tmp_pa
     assert torch.equal(other(saved["h"], BATCH.index(), num_graphs=4, memory=saved["memory"]), out)
 
 
-def test_killed_and_resumed_it_is_the_run_that_was_not(tmp_path: Path) -> None:
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_run(tmp_path: Path) -> None:
     worker = Path(carried_worker.__file__)
     environment = {**os.environ, "MOORING_SHAPE_CHECKS": "0", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(worker), str(tmp_path / "killed.pt"), "2"]
@@ -109,7 +109,7 @@ def test_killed_and_resumed_it_is_the_run_that_was_not(tmp_path: Path) -> None:
     assert torch.load(tmp_path / "killed.pt", weights_only=True)["done"] == 2
     resumed, memory = carried_worker.train(tmp_path / "killed.pt")
     whole, expected = carried_worker.train(tmp_path / "whole.pt")
-    assert all(torch.equal(resumed[key], one) for key, one in whole.items())
+    assert all(torch.equal(resumed[key], tensor) for key, tensor in whole.items())
     assert torch.equal(memory.slots, expected.slots)
 
 
@@ -166,7 +166,7 @@ def test_one_plan_serves_five_layers(monkeypatch: pytest.MonkeyPatch, backend: s
 @pytest.mark.parametrize("backend", ["tiles", "plain"])
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_plan_first_used_in_inference_mode_serves_training(backend: str, inside: bool) -> None:
-    """Validation comes first in Lightning, and one large graph has one plan for both."""
+    """Lightning validates first, and one large graph has the same plan for training."""
     memory, x = SlotVirtualNode(CHANNELS, SLOTS, routing="free"), torch.randn(7, CHANNELS)
     batch = torch.tensor([0, 2, 0, 0, 2, 1, 2], dtype=torch.int32)
     with ops.use_backend(backend):

@@ -1,4 +1,4 @@
-"""Slots that compete for nodes, and the linear path by which a count leaves the memory."""
+"""Competition of slots for nodes, and the linear path of counts."""
 
 import torch
 from torch import Tensor
@@ -8,8 +8,8 @@ from mooring.nn import SlotAggregation, SlotFiLM, SlotVirtualNode
 CHANNELS, SLOTS, HEADS = 10, 3, 2
 
 
-def memory_of(module: SlotVirtualNode, x: Tensor, **given: Tensor) -> tuple[Tensor, Tensor]:
-    out, memory = module(x, return_state=True, **given)
+def memory_of(module: SlotVirtualNode, x: Tensor, **arguments: Tensor) -> tuple[Tensor, Tensor]:
+    out, memory = module(x, return_state=True, **arguments)
     return out.detach(), memory.state.log_mass.detach().exp()
 
 
@@ -54,13 +54,13 @@ def test_write_weights_sum_to_one_over_nodes() -> None:
 def test_write_weights_of_an_aggregation_sum_to_one_over_elements() -> None:
     aggr, x = SlotAggregation(CHANNELS, SLOTS, HEADS, competition=True), torch.randn(5, CHANNELS)
     _, memory = aggr(x, return_state=True)
-    scores = torch.einsum("mhd,nhd->nmh", *[one.expand(-1, HEADS, -1) for one in aggr.write.score_parts(x, None)])
+    scores = torch.einsum("mhd,nhd->nmh", *[side.expand(-1, HEADS, -1) for side in aggr.write.score_parts(x, None)])
     shares = torch.cat([scores, aggr.write.null_logit.expand(5, 1, -1)], dim=1).softmax(1)[:, :-1]
     torch.testing.assert_close(memory.write_weights, shares / shares.sum(0))
 
 
 def test_a_readout_of_competing_slots_counts_kinds() -> None:
-    """Two kinds of element, two slots, sharp routing: each slot's mass is the count of its kind."""
+    """Two kinds of element, two slots, sharp routing: the mass of a slot is the count of its kind."""
     aggr = SlotAggregation(2, slots=2, heads=1, temperature=1e-2, competition=True).double()
     with torch.no_grad():
         aggr.write.slot.copy_(torch.eye(2))

@@ -33,7 +33,7 @@ def test_inductor_lowers_a_batch_whose_number_of_graphs_it_does_not_know() -> No
 
 
 def test_one_node_and_none_are_compiled_apart_as_by_torch_for_any_module() -> None:
-    """torch.compile never treats a size of 0 or 1 as one that changes."""
+    """torch.compile specialises on sizes 0 and 1."""
     graphs = json.loads(run_script(WORKER, "few nodes").splitlines()[-1])
     assert graphs == {"Linear": [1, 2, 3, 4, 4, 4], "SlotVirtualNode": [1, 2, 3, 4, 4, 4]}
 

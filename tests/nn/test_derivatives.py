@@ -1,4 +1,4 @@
-"""Forward mode, second derivatives and torch.func: right values, never silent zeros."""
+"""Forward mode, second derivatives and torch.func: correct values or an error, never silent zeros."""
 
 from typing import Any
 
@@ -37,10 +37,10 @@ def features() -> Tensor:
 @EVERY
 def test_forward_mode_is_the_difference_quotient(name: str) -> None:
     call, x, tangent, step = function(name), features(), BATCH.randn(BATCH.num_nodes, CHANNELS, salt=3), 1e-6
-    _, found = torch.func.jvp(call, (x,), (tangent,))
+    _, derivative = torch.func.jvp(call, (x,), (tangent,))
     quotient = (call(x + step * tangent) - call(x - step * tangent)) / (2 * step)
     assert float(quotient.detach().abs().max()) > 1e-2
-    torch.testing.assert_close(found, quotient, rtol=0.0, atol=1e-7)
+    torch.testing.assert_close(derivative, quotient, rtol=0.0, atol=1e-7)
 
 
 @pytest.mark.parametrize("options", [{}, {"split": False}, {"anchored": False}, {"competition": True}], ids=str)
@@ -85,8 +85,8 @@ def test_second_derivatives_of_the_parameters(name: str) -> None:
         return force.square().sum()
 
     parameter = max(module.parameters(), key=Tensor.numel)
-    (found,) = torch.autograd.grad(force_loss(), parameter)
-    place = int(found.abs().argmax())
+    (grad,) = torch.autograd.grad(force_loss(), parameter)
+    place = int(grad.abs().argmax())
     sides = []
     for sign in (1, -1):
         with torch.no_grad():
@@ -94,7 +94,7 @@ def test_second_derivatives_of_the_parameters(name: str) -> None:
         sides.append(float(force_loss().detach()))
         with torch.no_grad():
             parameter.view(-1)[place] -= sign * step
-    assert float(found.view(-1)[place]) == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-4)
+    assert float(grad.view(-1)[place]) == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-4)
 
 
 @EVERY
@@ -109,9 +109,9 @@ def test_torch_func_agrees_with_autograd(name: str) -> None:
 @EVERY
 def test_hessian_both_ways(name: str) -> None:
     call = function(name)
-    found = torch.func.hessian(lambda z: call(z).sin().sum())(features())
-    assert_close(found, torch.autograd.functional.hessian(lambda z: call(z).sin().sum(), features()))
-    assert float(found.detach().abs().max()) > 1e-2
+    hessian = torch.func.hessian(lambda z: call(z).sin().sum())(features())
+    assert_close(hessian, torch.autograd.functional.hessian(lambda z: call(z).sin().sum(), features()))
+    assert float(hessian.detach().abs().max()) > 1e-2
 
 
 @EVERY
@@ -122,15 +122,15 @@ def test_gradients_of_the_parameters_per_example(name: str) -> None:
     def loss(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         return torch.func.functional_call(module, parameters, (x, index)).sin().sum()
 
-    found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, many)
+    grads = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, many)
     alone = torch.func.grad(loss)(parameters, many[1])
     for key, grad in alone.items():
-        assert_close(found[key][1], grad)
+        assert_close(grads[key][1], grad)
 
 
 @EVERY
 @pytest.mark.usefixtures("as_users_run_it")
-def test_vmap_over_batches_says_what_to_do(name: str) -> None:
+def test_vmap_over_batches_raises_a_clear_error(name: str) -> None:
     module, index = MODULES[name]().double(), BATCH.index()
     with pytest.raises(ValueError, match="with in_dims=None, or make one batch of all examples"):
         torch.func.vmap(module)(torch.stack([features()] * 2), torch.stack([index, index.flip(0)]))
@@ -139,8 +139,8 @@ def test_vmap_over_batches_says_what_to_do(name: str) -> None:
 @EVERY
 def test_vmap_over_examples(name: str) -> None:
     call, many = function(name), torch.stack([features(), features() + 1.0])
-    found = torch.func.vmap(call)(many)
-    assert_close(found, torch.stack([call(one) for one in many]))
+    batched = torch.func.vmap(call)(many)
+    assert_close(batched, torch.stack([call(example) for example in many]))
 
 
 @EVERY
@@ -181,8 +181,8 @@ def test_a_backward_carries_the_tangent_of_what_it_is_given(name: str, tile: tup
     with tile_sizes(*tile), forward_ad.dual_level():
         out = call(x)
         grad, tangent = (torch.randn_like(out) for _ in range(2))
-        (found,) = torch.autograd.grad(out, x, forward_ad.make_dual(grad, tangent), retain_graph=True)
-        primal, moved = forward_ad.unpack_dual(found)
+        (product,) = torch.autograd.grad(out, x, forward_ad.make_dual(grad, tangent), retain_graph=True)
+        primal, moved = forward_ad.unpack_dual(product)
         for actual, slope in ((primal, grad), (moved, tangent)):
             assert_close(actual, *torch.autograd.grad(out, x, slope, retain_graph=True))
 
@@ -193,7 +193,7 @@ def test_a_backward_carries_the_tangent_of_what_it_is_given(name: str, tile: tup
 def test_tiles_have_the_derivatives_of_the_plain_back_end(
     sizes: tuple[int, ...], integrate: Any, competition: bool
 ) -> None:
-    """First and second, with and without a graph of the first: an input of an op may depend on another one."""
+    """First and second derivatives; an input of an op may depend on another input."""
     torch.manual_seed(0)
     module = SlotVirtualNode(8, 3, 2, integrate=integrate, competition=competition, init_std=0.5).double()
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
@@ -212,8 +212,8 @@ def test_tiles_have_the_derivatives_of_the_plain_back_end(
         expected = derivatives(create_graph=True)
     for way in TILE_SIZES:
         with tile_sizes(*way), ops.use_backend("tiles"):
-            for found in (derivatives(create_graph=True), derivatives(create_graph=False)):
-                for one, other in zip(found, expected, strict=False):
+            for actual in (derivatives(create_graph=True), derivatives(create_graph=False)):
+                for one, other in zip(actual, expected, strict=False):
                     assert_close(one, other)
 
 
@@ -224,24 +224,24 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("given", list(MASKS.values()), ids=list(MASKS))
-def test_vmap_with_some_nodes_left_out(given: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize("masks", list(MASKS.values()), ids=list(MASKS))
+def test_vmap_with_some_nodes_left_out(masks: dict[str, Tensor]) -> None:
     module = SlotVirtualNode(8, 3, 2, init_std=0.5).double()
     index = BATCH.index()
     many = torch.randn(2, len(index), 8, dtype=torch.float64)
 
     def call(x: Tensor) -> Tensor:
-        return module(x, index, num_graphs=BATCH.num_graphs, **given)
+        return module(x, index, num_graphs=BATCH.num_graphs, **masks)
 
-    assert_close(torch.func.vmap(call)(many), torch.stack([call(one) for one in many]))
+    assert_close(torch.func.vmap(call)(many), torch.stack([call(example) for example in many]))
 
 
-@pytest.mark.parametrize("given", list(MASKS.values()), ids=list(MASKS))
-def test_shapes_are_known_without_data_and_with_some_nodes_left_out(given: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize("masks", list(MASKS.values()), ids=list(MASKS))
+def test_shapes_are_known_without_data_and_with_some_nodes_left_out(masks: dict[str, Tensor]) -> None:
     module = SlotVirtualNode(8, 3, 2).double().to("meta")
-    given = {name: tensor.to("meta") for name, tensor in given.items()}
+    masks = {name: tensor.to("meta") for name, tensor in masks.items()}
     x, batch = torch.randn(len(BATCH.index()), 8, dtype=torch.float64, device="meta"), BATCH.index().to("meta")
-    assert module(x, batch, num_graphs=BATCH.num_graphs, **given).shape == x.shape
+    assert module(x, batch, num_graphs=BATCH.num_graphs, **masks).shape == x.shape
 
 
 def test_a_plan_is_as_it_was_after_a_vmap() -> None:

@@ -1,4 +1,4 @@
-"""Graphs without nodes cost next to nothing."""
+"""Cost of graphs without nodes."""
 
 import time
 
@@ -10,7 +10,7 @@ from mooring.nn import SlotAggregation, SlotVirtualNode
 
 
 def seconds(memory: SlotVirtualNode, x: torch.Tensor, batch: torch.Tensor) -> float:
-    """Return the CPU time of the fastest of several passes, forward and backward; a busy machine does not change it."""
+    """Return the CPU time of the fastest of several forward and backward passes."""
     times = []
     for _ in range(6):
         start = time.process_time()
@@ -35,13 +35,13 @@ def test_a_gap_changes_no_number() -> None:
 @pytest.mark.parametrize("gaps", [False, True], ids=["empty graphs at the end", "empty graphs in between"])
 @pytest.mark.parametrize("num_graphs", [108, 120, 500, 2000, 2001, 2002])
 def test_no_slots_are_updated_for_many_empty_graphs(num_graphs: int, gaps: bool) -> None:
-    """100 graphs of 20 nodes: the update must see them and one more, whether graphs or nodes are more numerous."""
+    """The update receives the 100 graphs with nodes and one empty graph."""
     memory, aggr, x = SlotVirtualNode(8, slots=3), SlotAggregation(8, slots=3), torch.randn(2000, 8)
     step = (num_graphs - 1) // 99 if gaps else 1
     batch = torch.arange(100).repeat_interleave(20) * step
     updated = []
     for module in (memory, aggr):
-        module.update.register_forward_pre_hook(lambda _, given: updated.append(given[0].log_mass.size(0)))
+        module.update.register_forward_pre_hook(lambda _, args: updated.append(args[0].log_mass.size(0)))
     out, inside = memory(x, batch, num_graphs=num_graphs, return_state=True)
     pooled = aggr(x, batch, dim_size=num_graphs)
     assert updated == [101, 101]
@@ -59,7 +59,7 @@ def test_a_few_empty_graphs_are_cheaper_than_leaving_them_out(graphs: int, empty
 
 
 def test_a_carried_memory_comes_back_in_its_own_rows() -> None:
-    """Carried slots are not compacted, so the state that is returned has a row for every graph already."""
+    """Carried slots are not compacted, so the returned state has a row for every graph."""
     memory, x, batch = SlotVirtualNode(8, slots=3), torch.randn(6, 8), torch.tensor([3, 3, 20, 20, 40, 40])
     _, first = memory(x, batch, num_graphs=50, return_state=True)
     _, second = memory(x, batch, num_graphs=50, memory=first, return_state=True)

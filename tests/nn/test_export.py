@@ -1,4 +1,4 @@
-"""Modules that leave Python: torch.export, ONNX, and tensors without data."""
+"""torch.export, ONNX, and meta tensors."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ MODULES: dict[str, Any] = {
 
 
 class Typed(nn.Module):
-    """Two node types, made of one tensor."""
+    """Module for two node types, called with one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,14 +81,14 @@ def test_exported_for_any_number_of_nodes_and_graphs(name: str, how: str) -> Non
     program = torch.export.export(module, inputs(SHORT, batched), dynamic_shapes=shapes(batched))
     assert not any("mooring" in str(node.target) for node in program.graph.nodes), "PyTorch's own operators alone"
     for other in OTHERS:
-        given = inputs(other, batched)
-        torch.testing.assert_close(program.module()(*given), called(module, given), rtol=0.0, atol=1e-5)
+        tensors = inputs(other, batched)
+        torch.testing.assert_close(program.module()(*tensors), called(module, tensors), rtol=0.0, atol=1e-5)
 
 
-def called(module: nn.Module, given: tuple[Tensor, ...]) -> Tensor:
-    """The module's own result; a program that is not told a number of graphs takes no nodes for one empty graph."""
-    counts = {} if given[0].size(0) or isinstance(module, Counted) else {"num_graphs": 1}
-    return module(*given, **counts).detach()
+def called(module: nn.Module, tensors: tuple[Tensor, ...]) -> Tensor:
+    """Return the output in eager mode. Without num_graphs, an exported program has one graph if there are no nodes."""
+    counts = {} if tensors[0].size(0) or isinstance(module, Counted) else {"num_graphs": 1}
+    return module(*tensors, **counts).detach()
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def differences(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 
 @pytest.mark.parametrize("how", ["strict, slots", "strict, sum", "ahead of time"])
 def test_exported_strictly_and_compiled_ahead_of_time(differences: dict[str, float], how: str) -> None:
-    """Traced as torch.compile traces, without being told the number of graphs; and run by AOTInductor."""
+    """Strict export without num_graphs, and AOTInductor."""
     if how == "ahead of time" and shutil.which("g++") is None:
         pytest.skip("inductor needs a C++ compiler")
     assert differences[how] < 1e-5
@@ -116,9 +116,11 @@ def test_onnx_runs_elsewhere(batched: bool, tmp_path: Path) -> None:
     exported.save(tmp_path / "memory.onnx")
     session = runtime.InferenceSession(tmp_path / "memory.onnx")
     for other in OTHERS:
-        given = inputs(other, batched)
-        (found,) = session.run(None, {one.name: t.numpy() for one, t in zip(session.get_inputs(), given, strict=True)})
-        torch.testing.assert_close(torch.from_numpy(found), called(module, given), rtol=0.0, atol=1e-5)
+        tensors = inputs(other, batched)
+        (out,) = session.run(
+            None, {item.name: t.numpy() for item, t in zip(session.get_inputs(), tensors, strict=True)}
+        )
+        torch.testing.assert_close(torch.from_numpy(out), called(module, tensors), rtol=0.0, atol=1e-5)
 
 
 TRACED: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -149,10 +151,10 @@ def test_an_op_refuses_tracing_too() -> None:
 def test_tensors_without_data(name: str) -> None:
     shape = MORE[name]()(torch.zeros(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2).shape
     with torch.device("meta"):
-        module, given = MORE[name](), (torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long))
-        assert module(*given, num_graphs=2).shape == shape
+        module, tensors = MORE[name](), (torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long))
+        assert module(*tensors, num_graphs=2).shape == shape
         with pytest.raises(ValueError, match="is on meta, where ids have no values"):
-            module(*given)
+            module(*tensors)
     with FakeTensorMode():
         out = MORE[name]()(torch.empty(5, CHANNELS), torch.zeros(5, dtype=torch.long), num_graphs=2)
     assert out.shape == shape

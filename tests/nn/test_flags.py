@@ -1,4 +1,4 @@
-"""True and False are asked for where a word would count as true, and return_state knows three words."""
+"""Boolean options accept only booleans; return_state accepts three values."""
 
 import inspect
 from collections.abc import Callable
@@ -51,7 +51,7 @@ BUILDS: dict[type, dict[str, Any]] = {
 
 def flags(kind: type) -> list[str]:
     parameters = inspect.signature(kind).parameters.items()
-    return [name for name, one in parameters if one.annotation in (bool, "bool", "bool | None")]
+    return [name for name, item in parameters if item.annotation in (bool, "bool", "bool | None")]
 
 
 # Options of the update that HeteroSlotVirtualNode passes on, and those of a base class.
@@ -82,8 +82,8 @@ def test_numpys_booleans_are_flags(kind: type, name: str, value: bool) -> None:
         theirs, ours = kind(**{**least, name: np.bool_(value)}), kind(**{**least, name: value})
         assert getattr(theirs, name, None) == getattr(ours, name, None)
         if isinstance(ours, nn.Module):
-            assert {key: one.shape for key, one in theirs.state_dict().items()} == {
-                key: one.shape for key, one in ours.state_dict().items()
+            assert {key: tensor.shape for key, tensor in theirs.state_dict().items()} == {
+                key: tensor.shape for key, tensor in ours.state_dict().items()
             }
             assert repr(theirs) == repr(ours)
         elif kind is mooring.checks:
@@ -143,7 +143,7 @@ STATES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("value", ["slot", "True", "", 1, None])
 @pytest.mark.parametrize("module", STATES)
-def test_return_state_knows_three_words(module: str, value: Any) -> None:
+def test_return_state_accepts_three_values(module: str, value: Any) -> None:
     words = "True, False or 'slots'" if isinstance(value, str) else "True or False"
     with pytest.raises(
         (TypeError, ValueError), match=f"^[A-Za-z]+: return_state is {value!r} but {words} was expected"

@@ -1,4 +1,4 @@
-"""Features of whole graphs: exact, seen by the slots of their own graph only, and validated."""
+"""Graph features: exact, received only by the slots of their graph, and validated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRAPHS = 6
 
 @pytest.fixture(params=["default", "paper", "moored", "residual", "carried"])
 def memory(request: pytest.FixtureRequest) -> Any:
-    """A memory whose slots see features of their graph, as a function of nodes, ids and features."""
+    """Return a memory with graph features as a function of nodes, ids and features."""
     torch.manual_seed(0)
     options: dict[str, Any] = {"graph_channels": WIDTH}
     if request.param in ("paper", "moored"):
@@ -43,7 +43,7 @@ def features(graphs: int = GRAPHS) -> Tensor:
 
 
 def test_the_oracle_has_the_same_values_and_gradients() -> None:
-    """Graph by graph and slot by slot: the slots without features, plus one matrix per slot times the features."""
+    """For each slot: the slot without features, plus a matrix times the features."""
     torch.manual_seed(0)
     memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS, graph_channels=WIDTH, init_std=0.5).double()
     plain = SlotVirtualNode(CHANNELS, SLOTS, HEADS, init_std=0.5).double()
@@ -110,7 +110,7 @@ def test_empty_graphs_have_slots_with_their_own_features(empty: int) -> None:
 
 
 def test_a_merge_of_parts_is_exact() -> None:
-    """Half of the nodes here and half elsewhere: both have the features, and neither counts them twice."""
+    """Two parts of a graph have the same features, which are added once."""
     memory = SlotVirtualNode(CHANNELS, SLOTS, HEADS, graph_channels=WIDTH).double()
     here = torch.arange(len(BATCH)) % 2 == 0
     whole = memory(nodes(), BATCH, num_graphs=GRAPHS, graph_features=features())

@@ -1,4 +1,4 @@
-"""Inputs at the edge: finite forward, finite backward, for every virtual node."""
+"""Edge cases: finite outputs and gradients for every virtual node."""
 
 import pytest
 import torch
@@ -12,10 +12,10 @@ from modules import CHANNELS, NAMES, build, inputs  # isort: skip
 EVERY = pytest.mark.parametrize("name", NAMES)
 
 
-def run(module: nn.Module, given: dict[str, Tensor], **kwargs: object) -> Tensor:
-    """Forward and backward, both finite."""
-    x = given["x"].detach().clone().requires_grad_()
-    out = module(**{**given, "x": x}, **kwargs)
+def run(module: nn.Module, tensors: dict[str, Tensor], **kwargs: object) -> Tensor:
+    """Run forward and backward; check that both are finite."""
+    x = tensors["x"].detach().clone().requires_grad_()
+    out = module(**{**tensors, "x": x}, **kwargs)
     out.square().sum().backward()
     assert_finite(out, x.grad, *(parameter.grad for parameter in module.parameters()))
     return out
@@ -48,25 +48,25 @@ def test_all_sources_masked(name: str) -> None:
 @EVERY
 def test_no_targets_is_the_identity(name: str) -> None:
     batch = Ragged((3, 5), False, seed=1)
-    given = inputs(batch, name)
-    out = build(name)(**given, batch=batch.index(), targets=torch.zeros(8, dtype=torch.bool))
-    assert torch.equal(out, given["x"])
+    tensors = inputs(batch, name)
+    out = build(name)(**tensors, batch=batch.index(), targets=torch.zeros(8, dtype=torch.bool))
+    assert torch.equal(out, tensors["x"])
 
 
 @EVERY
 def test_features_of_ten_thousand(name: str) -> None:
     batch = Ragged((3, 5), False, seed=1)
-    given = {key: 1e4 * tensor for key, tensor in inputs(batch, name, torch.float32).items()}
-    run(build(name, torch.float32), given, batch=batch.index())
+    tensors = {key: 1e4 * tensor for key, tensor in inputs(batch, name, torch.float32).items()}
+    run(build(name, torch.float32), tensors, batch=batch.index())
 
 
 @EVERY
 def test_non_contiguous_features(name: str) -> None:
     batch = Ragged((3, 5), False, seed=1)
-    given = inputs(batch, name)
-    odd = {key: torch.stack([tensor] * 2, dim=-1)[..., 0] for key, tensor in given.items()}
+    tensors = inputs(batch, name)
+    odd = {key: torch.stack([tensor] * 2, dim=-1)[..., 0] for key, tensor in tensors.items()}
     assert not odd["x"].is_contiguous()
-    assert_close(build(name)(**odd, batch=batch.index()), build(name)(**given, batch=batch.index()))
+    assert_close(build(name)(**odd, batch=batch.index()), build(name)(**tensors, batch=batch.index()))
 
 
 def test_a_million_nodes() -> None:

@@ -1,4 +1,4 @@
-"""One memory for all node types."""
+"""Virtual node with one memory for all node types."""
 
 import copy
 from typing import Any
@@ -22,14 +22,14 @@ def batch() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
 
 def homogeneous(module: HeteroSlotVirtualNode, width: int) -> SlotVirtualNode:
-    """The same parameters in the module for one node type."""
+    """Return a module for one node type with the same parameters."""
     part: Any = next(iter(module.parts.values()))
     competition = part.write.null_logit is not None
-    one = SlotVirtualNode(width, SLOTS, heads=2, anchored=module.anchored, competition=competition).double()
-    for mine, other in ((one.write, part.write), (one.read, part.read), (one.integrate, part.integrate)):
+    twin = SlotVirtualNode(width, SLOTS, heads=2, anchored=module.anchored, competition=competition).double()
+    for mine, other in ((twin.write, part.write), (twin.read, part.read), (twin.integrate, part.integrate)):
         mine.load_state_dict(other.state_dict())  # type: ignore[union-attr]
-    one.update.load_state_dict(module.update.state_dict())
-    return one
+    twin.update.load_state_dict(module.update.state_dict())
+    return twin
 
 
 @pytest.mark.parametrize("competition", [True, False])
@@ -60,20 +60,20 @@ def test_shared_projections_equal_one_type_with_all_nodes(anchored: bool, compet
 def test_log_weights_of_another_precision_give_the_same_inside(dtype: torch.dtype) -> None:
     module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2)
     x, index = batch()
-    x, weight = {name: one.float() for name, one in x.items()}, USERS.randn(USERS.num_nodes, dtype=dtype)
+    x, weight = {name: tensor.float() for name, tensor in x.items()}, USERS.randn(USERS.num_nodes, dtype=dtype)
     _, memory = module(x, index, log_weight={"user": weight}, return_state=True)
     _, expected = module(x, index, log_weight={"user": weight.float()}, return_state=True)
     assert memory.write_weights.dtype == torch.float32
     assert_close(memory.write_weights, expected.write_weights)
 
 
-def test_a_type_is_told_by_its_plan() -> None:
+def test_a_type_may_have_a_plan() -> None:
     module = HeteroSlotVirtualNode(CHANNELS, SLOTS, heads=2, init_std=0.5).double()
     x, index = batch()
-    plans = {name: ops.plan(one, num_graphs=3) for name, one in index.items()}
+    plans = {name: ops.plan(ids, num_graphs=3) for name, ids in index.items()}
     expected = module(x, index, num_graphs=3)
-    for given in ({"plan_dict": plans}, {"batch_dict": plans}):
-        for name, out in module(x, **given).items():
+    for arguments in ({"plan_dict": plans}, {"batch_dict": plans}):
+        for name, out in module(x, **arguments).items():
             assert_close(out, expected[name])
     for name, out in module(x, {"user": index["user"]}, plan_dict={"item": plans["item"]}).items():
         assert_close(out, expected[name])
@@ -86,13 +86,13 @@ def test_a_type_is_told_by_its_plan() -> None:
 
 
 @pytest.mark.parametrize("routing", ["self", "free"])
-def test_every_type_has_projections_of_its_own_and_the_slots_are_shared(routing: Any) -> None:
+def test_every_type_has_separate_projections_and_the_slots_are_shared(routing: Any) -> None:
     widths = {"user": 8, "item": CHANNELS}
     module = HeteroSlotVirtualNode(widths, SLOTS, heads=2, routing=routing, init_std=0.5).double()
     x = {"user": USERS.randn(USERS.num_nodes, 8), "item": ITEMS.randn(ITEMS.num_nodes, CHANNELS)}
     out = module(x, batch()[1])
-    sum(one.sum() for one in out.values()).backward()  # type: ignore[union-attr]
-    assert {name: one.shape for name, one in out.items()} == {name: one.shape for name, one in x.items()}
+    sum(tensor.sum() for tensor in out.values()).backward()  # type: ignore[union-attr]
+    assert {name: tensor.shape for name, tensor in out.items()} == {name: tensor.shape for name, tensor in x.items()}
     parts: Any = module.parts.values()
     user, item = (part.write if routing == "free" else part.write.addresses for part in parts)
     assert user.slot is item.slot
@@ -106,11 +106,11 @@ def test_every_type_has_projections_of_its_own_and_the_slots_are_shared(routing:
 def test_functional_call_leaves_tensors_in_place_of_shared_parameters() -> None:
     """A defect of PyTorch (pytorch#164759) that docs/compatibility.md warns of: take a copy of the module."""
     module = HeteroSlotVirtualNode({"user": CHANNELS, "item": CHANNELS}, SLOTS, heads=2, init_std=0.5).double()
-    parameters = {name: one.detach().clone() for name, one in module.named_parameters()}
+    parameters = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     x, index = batch()
     expected = module(x, index)["user"]
     assert_close(torch.func.functional_call(module, parameters, (x, index))["user"], expected)
-    assert not all(isinstance(one, torch.nn.Parameter) for one in module.parameters())
+    assert not all(isinstance(parameter, torch.nn.Parameter) for parameter in module.parameters())
 
 
 def test_what_one_type_writes_the_other_reads() -> None:
@@ -143,11 +143,11 @@ def test_ptr_and_plan_equal_ids() -> None:
     ways = [
         ({}, {"ptr_dict": offsets}),
         ({"item": index["item"]}, {"ptr_dict": {"user": offsets["user"]}}),
-        ({name: ops.plan(one) for name, one in index.items()}, {}),
-        ({name: one.int() for name, one in index.items()}, {}),
+        ({name: ops.plan(tensor) for name, tensor in index.items()}, {}),
+        ({name: tensor.int() for name, tensor in index.items()}, {}),
     ]
-    for ids, given in ways:
-        out = module(x, ids, **given)
+    for ids, arguments in ways:
+        out = module(x, ids, **arguments)
         for name in x:
             assert_close(out[name], expected[name])
 
@@ -176,7 +176,7 @@ def test_a_type_may_be_called_anything() -> None:
 def test_nodes_left_out_have_no_influence_whatever_they_hold() -> None:
     module = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, init_std=0.5).double()
     sources = USERS.mask()
-    found = []
+    all_grads = []
     for junk in (float("nan"), float("inf"), 7.0):
         user = USERS.randn(USERS.num_nodes, CHANNELS).masked_fill(~sources.unsqueeze(1), junk).requires_grad_()
         x = {"user": user, "item": ITEMS.randn(ITEMS.num_nodes, 8)}
@@ -184,9 +184,9 @@ def test_nodes_left_out_have_no_influence_whatever_they_hold() -> None:
         out = module(x, batch()[1], sources={"user": sources}, targets=targets)
         assert torch.equal(out["user"][~sources].nan_to_num(9.0), user.detach()[~sources].nan_to_num(9.0))
         loss = out["user"][sources].square().sum() + out["item"].square().sum()
-        found.append(torch.autograd.grad(loss, [user, *module.parameters()], allow_unused=True))
-    for others in found[1:]:
-        for one, other in zip(found[0], others, strict=True):
+        all_grads.append(torch.autograd.grad(loss, [user, *module.parameters()], allow_unused=True))
+    for others in all_grads[1:]:
+        for one, other in zip(all_grads[0], others, strict=True):
             assert (one is None) == (other is None)
             if one is not None:
                 assert_close(one, other)
@@ -202,7 +202,7 @@ def test_a_node_that_neither_writes_nor_is_sound_does_not_read() -> None:
     assert bool(out["item"].isfinite().all())
     assert not bool(inside.read_weights[2].any())
     out["item"].sum().backward()
-    assert all(one.grad is None or bool(one.grad.isfinite().all()) for one in module.parameters())
+    assert all(parameter.grad is None or bool(parameter.grad.isfinite().all()) for parameter in module.parameters())
 
 
 def test_dropout_is_off_in_eval_and_drops_writes_in_training() -> None:
@@ -276,8 +276,8 @@ def test_weights_find_their_type_in_any_order() -> None:
         third.load_state_dict(one.state_dict())
 
 
-def test_types_that_cannot_be_told_apart_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"two of the types 'a\.b', 'a#b' have one name but for a dot or '#'"):
+def test_types_with_the_same_module_name_raise() -> None:
+    with pytest.raises(ValueError, match=r"two of the node types 'a\.b', 'a#b' map to the same module name"):
         HeteroSlotVirtualNode({"a.b": 8, "a#b": 8}, SLOTS)
 
 

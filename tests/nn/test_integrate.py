@@ -1,4 +1,4 @@
-"""How a context enters a node: bounded, near the identity at first, and what each form can see."""
+"""Integrations: bounds, initial identity, and inputs of each kind."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_modulate_is_a_bounded_film() -> None:
 
 
 def test_slot_film_is_an_mlp_of_node_and_context() -> None:
-    """The split first layer is the paper's ``MLP([h, O])``, with the right half inside the read."""
+    """The split first layer equals the paper's ``MLP([h, O])``; its second half is in the read."""
     film = SlotFiLM(CHANNELS, HIDDEN, init_std=0.5)
     x, context, half = torch.randn(NODES, CHANNELS), torch.randn(NODES, 5), torch.randn(HIDDEN, 5)
     joint = nn.Linear(CHANNELS + 5, HIDDEN)
@@ -70,7 +70,7 @@ def test_a_near_identity_start_lets_gradients_reach_the_routing_and_an_exact_one
     assert reached == [True, False]
 
 
-def test_a_module_of_your_own() -> None:
+def test_a_custom_integration() -> None:
     class Replace(nn.Module):
         context_channels = CHANNELS
 
@@ -84,14 +84,14 @@ def test_a_module_of_your_own() -> None:
 
 
 class Doubled(ResidualAdd):
-    """Adds the context twice over."""
+    """Adds the context twice."""
 
     def forward(self, x, context, memory, batch=None):  # type: ignore[no-untyped-def]
         return super().forward(x, 2.0 * context, memory, batch)
 
 
 class Renamed(ResidualAdd):
-    """Leaves the call as it is."""
+    """Inherits forward."""
 
 
 def change(integrate: nn.Module, *, folded: bool = True) -> Tensor:
@@ -104,14 +104,14 @@ def change(integrate: nn.Module, *, folded: bool = True) -> Tensor:
 
 
 @pytest.mark.parametrize("folded", [True, False])
-def test_what_a_subclass_makes_of_the_residual_is_called(folded: bool) -> None:
+def test_the_forward_of_a_subclass_of_the_residual_is_called(folded: bool) -> None:
     usual = change(ResidualAdd(CHANNELS), folded=folded)
     assert float(usual.abs().max()) > 1e-3
     assert_close(change(Renamed(CHANNELS), folded=folded), usual)
     assert_close(change(Doubled(CHANNELS), folded=folded), 2.0 * usual)
 
 
-def test_hooks_and_a_forward_of_its_own_are_called() -> None:
+def test_hooks_and_an_overridden_forward_are_called() -> None:
     usual = change(ResidualAdd(CHANNELS))
     hooked = ResidualAdd(CHANNELS)
     hooked.register_forward_hook(lambda module, given, out: out + 1.0)
@@ -121,8 +121,8 @@ def test_hooks_and_a_forward_of_its_own_are_called() -> None:
     assert_close(change(patched), torch.full_like(usual, 3.0))
 
 
-def test_the_residual_is_fused_with_the_read_where_its_call_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numerically the same; told apart by whether the context is ever formed."""
+def test_an_unmodified_residual_is_fused_with_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results are equal; only the unfused path computes the context."""
     add = ResidualAdd(CHANNELS)
     gain = add.residual_gain()
     assert gain is add.gain
@@ -135,7 +135,7 @@ def test_the_residual_is_fused_with_the_read_where_its_call_is_its_own(monkeypat
     assert_close(module(x), fused)
 
 
-def test_a_module_of_your_own_may_leave_the_sum_to_the_read() -> None:
+def test_a_custom_integration_may_leave_the_sum_to_the_read() -> None:
     class Twice(nn.Module):
         context_channels = CHANNELS
 
@@ -167,7 +167,7 @@ def test_the_three_are_integrations_and_any_module_is_not() -> None:
         (2.0, TypeError, "context_channels is 2.0"),
     ],
 )
-def test_a_module_that_is_no_integration_is_refused_when_built(width: object, error: type, words: str) -> None:
+def test_a_module_without_context_channels_raises_when_built(width: object, error: type, words: str) -> None:
     class Bare(nn.Module):
         pass
 
@@ -182,7 +182,7 @@ def test_a_module_that_is_no_integration_is_refused_when_built(width: object, er
 
 @pytest.mark.parametrize(("kind", "spread"), [("film", 1e-3), ("global_film", 1e-3)])
 def test_the_default_start_is_the_papers_deviation(kind: str, spread: float) -> None:
-    """``app:protocol``: the last weights are drawn with a deviation of 1e-3 and the bias is zero."""
+    """``app:protocol``: the last weights have standard deviation 1e-3, the bias is zero."""
     lone = [SlotFiLM(101), GlobalFiLM(101, SLOTS)][kind == "global_film"]
     for film in (lone, SlotVirtualNode(100, SLOTS, integrate=kind).integrate):  # type: ignore[arg-type]
         assert float(film.lin_film.weight.detach().std()) == pytest.approx(spread, rel=0.1)

@@ -1,4 +1,4 @@
-"""A node's output depends on its own graph's nodes and on nothing else."""
+"""Invariances: the output of a node depends only on the nodes of its graph."""
 
 import math
 
@@ -81,7 +81,7 @@ def test_anchors_see_a_doubled_graph_and_plain_attention_does_not() -> None:
 
 
 def test_a_memory_shared_by_the_batch_fails_the_same_check() -> None:
-    """The control: forgetting ``batch`` makes one graph of all, and then batch mates matter."""
+    """The control: without ``batch`` all nodes are one graph, and batch mates matter."""
     batch = Ragged((3, 5), True, seed=1)
     module, x = slots().double(), inputs(batch, "anchored")["x"]
     with pytest.raises(AssertionError):

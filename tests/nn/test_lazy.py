@@ -1,4 +1,4 @@
-"""Channels of -1: a module that waits for its first input is then the one that was built with its width."""
+"""Channels of -1: after its first input a lazy module equals one built with the width."""
 
 import copy
 import pickle
@@ -59,7 +59,7 @@ def called(name: str, module: nn.Module) -> Tensor:
 
 
 def assert_ready(name: str, module: nn.Module) -> None:
-    """The same names, shapes and numbers as one that was built with the width."""
+    """Check that names, shapes and values equal those of a module built with the width."""
     expected = eager(name).state_dict()
     assert list(module.state_dict()) == list(expected)
     for key, value in module.state_dict().items():
@@ -81,7 +81,7 @@ def test_after_the_first_call_it_is_the_module_of_that_width(name: str) -> None:
 
 
 @EVERY
-def test_an_optimiser_made_before_knows_the_parameters(name: str) -> None:
+def test_an_optimiser_may_be_built_before_the_first_call(name: str) -> None:
     module = waiting(name)
     optimiser = torch.optim.Adam(module.parameters(), lr=0.1)
     called(name, module).square().sum().backward()
@@ -94,7 +94,7 @@ def test_an_optimiser_made_before_knows_the_parameters(name: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("how", ["deepcopy", "pickle"])
-def test_copies_wait_on_their_own(name: str, how: str) -> None:
+def test_copies_materialise_separately(name: str, how: str) -> None:
     module = waiting(name)
     twin = copy.deepcopy(module) if how == "deepcopy" else pickle.loads(pickle.dumps(module))
     called(name, twin)
@@ -126,8 +126,8 @@ def test_dtype_mode_and_reset_before_the_first_call(name: str) -> None:
         for key, value in doubled.items():
             patch.setitem(globals(), key, value)
         assert called(name, module).dtype == torch.float64
-    assert {one.dtype for one in module.state_dict().values()} <= {torch.float64, torch.long}
-    assert not any(one.training for one in module.modules())
+    assert {tensor.dtype for tensor in module.state_dict().values()} <= {torch.float64, torch.long}
+    assert not any(child.training for child in module.modules())
 
 
 def test_a_first_call_for_inference_can_be_followed_by_training() -> None:
@@ -188,13 +188,13 @@ class Net(nn.Module):
         return self.memory(self.conv(x, edge_index))
 
 
-def test_to_hetero_gives_each_type_its_own() -> None:
+def test_to_hetero_gives_each_type_a_separate_width() -> None:
     edge_types = [("user", "buys", "item"), ("item", "bought_by", "user")]
     net = to_hetero(Net(), (["user", "item"], edge_types))
     edges = {edge_types[0]: EDGES[:, :3], edge_types[1]: EDGES[:, :3].flip(0)}
     with torch.no_grad():
         out = net({"user": X, "item": torch.randn(4, OTHER)}, edges)
-    assert {name: tuple(one.shape) for name, one in out.items()} == {"user": (7, CHANNELS), "item": (4, CHANNELS)}
+    assert {name: tuple(tensor.shape) for name, tensor in out.items()} == {"user": (7, CHANNELS), "item": (4, CHANNELS)}
     assert not torch.equal(net.memory["user"].write.lin_value.weight, net.memory["item"].write.lin_value.weight)
 
 
@@ -226,7 +226,7 @@ def test_messages(call: Callable[[], Any], error: type[Exception], words: str) -
 
 
 @pytest.mark.usefixtures("as_users_run_it")
-def test_compiled_too_early_it_says_what_to_do() -> None:
+def test_compiling_before_the_first_call_raises_a_clear_error() -> None:
     module = SlotVirtualNode(-1, 3)
     with pytest.raises(Exception, match="Call it once before it is compiled"):
         torch.compile(module, fullgraph=True, backend="eager")(X)
@@ -245,7 +245,7 @@ def test_what_is_set_before_the_first_call_stays() -> None:
 
 
 def test_large_widths_are_known_after_pickling() -> None:
-    """Pickled numbers above 256 are other objects than those they were."""
+    """Unpickled integers above 256 are new objects."""
     memory = HeteroSlotVirtualNode({"user": -1, "item": 8}, 4, memory_channels=512)
     for module in (memory, pickle.loads(pickle.dumps(memory))):
         module({"user": torch.randn(3, 300), "item": torch.randn(2, 8)})
@@ -266,4 +266,4 @@ def test_a_state_is_loaded_beside_other_hooks(kind: Any) -> None:
     for _ in range(2):
         module.load_state_dict(known.state_dict())
     assert seen == ["hook", "hook"]
-    assert all(torch.equal(one, known.state_dict()[name]) for name, one in module.state_dict().items())
+    assert all(torch.equal(tensor, known.state_dict()[name]) for name, tensor in module.state_dict().items())

@@ -1,4 +1,4 @@
-"""A node that is left out has no influence, on values or on any gradient, whatever it holds."""
+"""Masked nodes influence neither values nor gradients, even if they are NaN."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from mooring.nn import Addresses, SlotConv, SlotRead, SlotVirtualNode, SlotWrite, VirtualNode
-from mooring.nn.part import hide
+from mooring.nn.masks import hide
 from support import Ragged, assert_close, assert_finite
 
 from modules import ADDRESS, CHANNELS, HEADS, NAMES, SLOTS, build, inputs  # isort: skip
@@ -34,26 +34,28 @@ ORDER = pytest.mark.parametrize("folded", [True, False], ids=["folded", "plain"]
 Run = Callable[[dict[str, Tensor]], list[Tensor]]
 
 
-def holding(given: dict[str, Tensor], held: float) -> dict[str, Tensor]:
-    return {key: tensor.masked_fill(OUT.unsqueeze(-1), held) for key, tensor in given.items()}
+def holding(tensors: dict[str, Tensor], held: float) -> dict[str, Tensor]:
+    return {key: tensor.masked_fill(OUT.unsqueeze(-1), held) for key, tensor in tensors.items()}
 
 
-def outcome(module: nn.Module, run: Run, given: dict[str, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """What ``run`` returns, and the gradients of a fixed functional of it in all parameters and inputs."""
-    leaves = {key: tensor.clone().requires_grad_() for key, tensor in given.items()}
+def outcome(module: nn.Module, run: Run, tensors: dict[str, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the outputs of ``run``, and gradients of a fixed functional in all parameters and inputs."""
+    leaves = {key: tensor.clone().requires_grad_() for key, tensor in tensors.items()}
     outputs = run(leaves)
     generator = torch.Generator().manual_seed(1)
-    loss = sum((one * torch.randn(one.shape, generator=generator, dtype=one.dtype)).sum() for one in outputs)
+    loss = sum(
+        (output * torch.randn(output.shape, generator=generator, dtype=output.dtype)).sum() for output in outputs
+    )
     assert isinstance(loss, Tensor)
-    asked = [*module.parameters(), *leaves.values()]
-    grads = torch.autograd.grad(loss, asked, materialize_grads=True)
-    return [one.detach() for one in outputs], list(grads)
+    leaves_and_parameters = [*module.parameters(), *leaves.values()]
+    grads = torch.autograd.grad(loss, leaves_and_parameters, materialize_grads=True)
+    return [output.detach() for output in outputs], list(grads)
 
 
-def assert_no_influence(module: nn.Module, run: Run, given: dict[str, Tensor], held: float) -> None:
-    """``run`` must return nothing of the nodes left out."""
+def assert_no_influence(module: nn.Module, run: Run, tensors: dict[str, Tensor], held: float) -> None:
+    """Check that masked nodes have no influence on ``run``, which must not return their rows."""
     for actual, expected in zip(
-        outcome(module, run, holding(given, held)), outcome(module, run, holding(given, 0.25)), strict=True
+        outcome(module, run, holding(tensors, held)), outcome(module, run, holding(tensors, 0.25)), strict=True
     ):
         assert_finite(*expected)
         for one, other in zip(actual, expected, strict=True):
@@ -73,8 +75,8 @@ def force(module: nn.Module, folded: bool) -> nn.Module:
 @pytest.mark.parametrize("reads", [True, False], ids=["reads", "does not read"])
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_virtual_node(name: str, reads: bool, way: str, held: float, folded: bool) -> None:
-    """A node that may read but holds nothing to ask with comes back unchanged as well."""
-    module, given = force(build(name), folded), inputs(BATCH, name)
+    """A target that is NaN and does not write is returned unchanged."""
+    module, tensors = force(build(name), folded), inputs(BATCH, name)
     masks = WAYS[way] if reads else {**WAYS[way], "targets": KEPT}
 
     def run(leaves: dict[str, Tensor]) -> list[Tensor]:
@@ -84,7 +86,7 @@ def test_of_a_virtual_node(name: str, reads: bool, way: str, held: float, folded
             assert torch.equal(out[OUT].nan_to_num(7.0), x[OUT].nan_to_num(7.0))
         return [out[KEPT]]
 
-    assert_no_influence(module, run, given, held)
+    assert_no_influence(module, run, tensors, held)
 
 
 @HELD
@@ -147,7 +149,7 @@ def test_of_a_read(addressed: bool, residual: bool, held: float, folded: bool) -
 @WAY
 @pytest.mark.parametrize("memory", ["slots", "sum", "none of the layers but the memory"])
 def test_of_a_convolution(memory: str, way: str, held: float) -> None:
-    """The nodes left out have edges: what they hold must not come round through the local layer."""
+    """Masked nodes have edges; their features must not enter through the local layer."""
     torch.manual_seed(0)
     conv = None if memory.startswith("none") else GCNConv(CHANNELS, CHANNELS)
     kind: dict[str, Any] = (

@@ -1,4 +1,4 @@
-"""What return_state gives: it prints shapes, and is saved and loaded as tensors are."""
+"""SlotMemory: repr, saving and loading."""
 
 import subprocess
 import sys
@@ -18,33 +18,33 @@ def memory() -> SlotMemory:
 
 
 def test_it_prints_shapes() -> None:
-    found = memory()
-    assert repr(found) == "SlotMemory(3 graphs, 5 slots, 12 channels)"
-    assert f"{[found]}" == f"[{found!r}]"
+    inside = memory()
+    assert repr(inside) == "SlotMemory(3 graphs, 5 slots, 12 channels)"
+    assert f"{[inside]}" == f"[{inside!r}]"
 
 
 def test_everything_of_a_graph_goes_to_its_row_and_weights_stay_with_the_nodes() -> None:
-    found = memory()
+    inside = memory()
     rows = torch.tensor([2, 0, 0, 1])
-    spread = found.of_graphs(lambda tensor: tensor[rows])
-    for one, other in zip((*spread.state, *spread[1:3]), (*found.state, *found[1:3]), strict=True):
+    spread = inside.of_graphs(lambda tensor: tensor[rows])
+    for one, other in zip((*spread.state, *spread[1:3]), (*inside.state, *inside[1:3]), strict=True):
         assert torch.equal(one, other[rows])
-    assert torch.equal(spread.write_weights, found.write_weights)
-    assert torch.equal(spread.read_weights, found.read_weights)
-    assert found._replace(anchor_weight=None).of_graphs(lambda tensor: tensor[rows]).anchor_weight is None
+    assert torch.equal(spread.write_weights, inside.write_weights)
+    assert torch.equal(spread.read_weights, inside.read_weights)
+    assert inside._replace(anchor_weight=None).of_graphs(lambda tensor: tensor[rows]).anchor_weight is None
 
 
 def test_it_is_loaded_without_trust(tmp_path: Path) -> None:
     saved = memory()
     torch.save({"memory": saved, "none": saved._replace(read_weights=None)}, tmp_path / "memory.pt")
-    found = torch.load(tmp_path / "memory.pt", weights_only=True)
-    assert type(found["memory"]) is SlotMemory
-    assert type(found["memory"].state) is SlotState
-    assert found["none"].read_weights is None
-    torch.testing.assert_close(found["memory"], saved)
+    loaded = torch.load(tmp_path / "memory.pt", weights_only=True)
+    assert type(loaded["memory"]) is SlotMemory
+    assert type(loaded["memory"].state) is SlotState
+    assert loaded["none"].read_weights is None
+    torch.testing.assert_close(loaded["memory"], saved)
 
 
-def test_without_mooring_torch_refuses_it_and_says_so(tmp_path: Path) -> None:
+def test_without_mooring_torch_raises_a_clear_error(tmp_path: Path) -> None:
     torch.save(memory(), tmp_path / "memory.pt")
     code = f"import torch; torch.load({str(tmp_path / 'memory.pt')!r}, weights_only=True)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

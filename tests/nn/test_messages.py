@@ -1,4 +1,4 @@
-"""Wrong input: the words of a message that matter."""
+"""Messages for invalid inputs."""
 
 import re
 from typing import Any
@@ -50,7 +50,7 @@ ADDRESSED: list[tuple[dict[str, Any], type[Exception], str, str]] = [
 
 
 def refused(module: nn.Module, wrong: dict[str, Any], error: type[Exception], *words: str) -> None:
-    """The call fails with a message that names the module, holds the words and ends with what to do."""
+    """Check that a call fails with a message that names the module, has the words and ends with a remedy."""
     with pytest.raises(error) as caught:
         module(**{**RIGHT, **wrong})
     message = str(caught.value)
@@ -177,7 +177,7 @@ BAD_CALLS: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
 @pytest.mark.parametrize(
     ("module", "wrong", "error", "words"), BAD_CALLS, ids=[f"{c[0]}-{next(iter(c[1]))}-{c[3][0]}" for c in BAD_CALLS]
 )
-def test_what_cannot_be_called(module: str, wrong: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+def test_invalid_calls_raise(module: str, wrong: dict[str, Any], error: type[Exception], words: list[str]) -> None:
     make, right = CALLS[module]
     make()(**right)
     with pytest.raises(error) as caught:

@@ -1,4 +1,4 @@
-"""What every module promises: copies, saves, resets, prints, and works in half precision."""
+"""Contract of every module: deepcopy, state_dict, reset, repr and half precision."""
 
 import copy
 import inspect
@@ -37,12 +37,12 @@ BATCH = Ragged((5, 0, 7, 1), False, seed=1)
 
 
 def call(name: str, module: nn.Module, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor:
-    given = inputs(BATCH, name, dtype)
+    tensors = inputs(BATCH, name, dtype)
     if name == "conv":
-        return module(given["x"], EDGES, BATCH.index())
+        return module(tensors["x"], EDGES, BATCH.index())
     if name == "aggregation":
-        return module(given["x"], BATCH.index())
-    return module(**given, batch=BATCH.index(), **kwargs)
+        return module(tensors["x"], BATCH.index())
+    return module(**tensors, batch=BATCH.index(), **kwargs)
 
 
 @EVERY
@@ -74,7 +74,7 @@ def moments(module: nn.Module) -> dict[str, tuple[float, float]]:
 
 @EVERY
 def test_reset_parameters_restores_the_initial_distribution(name: str) -> None:
-    """Same seed, same numbers as a fresh build would draw, up to the order of drawing: so means and spreads."""
+    """The order of draws may differ from a new module, so mean and standard deviation are compared."""
     draws = []
     for reset in (False, True):
         total: dict[str, list[float]] = {}
@@ -169,7 +169,7 @@ def test_bfloat16_module(name: str) -> None:
 
 @EVERY
 def test_every_parameter_gets_a_gradient(name: str) -> None:
-    """So that DDP needs no search for unused ones."""
+    """DDP then works without find_unused_parameters."""
     module = MODULES[name]()
     call(name, module)[:, 0].sum().backward()
     missing = [key for key, parameter in module.named_parameters() if parameter.grad is None]
@@ -177,18 +177,18 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("part", [SlotVirtualNode, SlotAggregation, SlotWrite, SlotRead, SlotUpdate])
-def test_four_heads_unless_told(part: type[torch.nn.Module]) -> None:
+def test_four_heads_by_default(part: type[torch.nn.Module]) -> None:
     assert inspect.signature(part).parameters["heads"].default == 4
 
 
 @pytest.mark.parametrize("part", [SlotVirtualNode, SlotAggregation, SlotUpdate])
-def test_anchors_start_at_zero_unless_told(part: type[torch.nn.Module]) -> None:
+def test_anchors_start_at_zero_by_default(part: type[torch.nn.Module]) -> None:
     module = part(CHANNELS, SLOTS, HEADS)
     anchor_logit = (module if part is SlotUpdate else module.update).anchor_logit
     assert not anchor_logit.detach().any()
 
 
-def test_films_start_near_the_identity_unless_told() -> None:
+def test_films_start_near_the_identity_by_default() -> None:
     assert float(SlotFiLM(97).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)
     assert float(GlobalFiLM(97, SLOTS).lin_film.weight.detach().std()) == pytest.approx(1e-3, rel=0.05)
 

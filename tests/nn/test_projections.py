@@ -1,4 +1,4 @@
-"""Projections that are more than a linear map are called, whatever the batch: adapters, hooks, parametrisations."""
+"""Projections with adapters, hooks or parametrisations are called for every batch."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ EACH = pytest.mark.parametrize("batch", list(BATCHES.values()), ids=list(BATCHES
 
 
 class Adapter(nn.Module):
-    """What peft makes of a linear layer: the same, plus a product of two thin matrices."""
+    """LoRA layer as in peft: a linear map plus a product of two thin matrices."""
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ def test_every_adapter_learns(integrate: str, batch: Ragged) -> None:
     memory = module(integrate)
     for parent, name in linears(memory):
         setattr(parent, name, Adapter(getattr(parent, name)))
-    adapters = [one for one in memory.modules() if isinstance(one, Adapter)]
+    adapters = [adapter for adapter in memory.modules() if isinstance(adapter, Adapter)]
     memory(batch.randn(batch.num_nodes, CHANNELS), batch.index()).square().sum().backward()
     assert adapters
-    for one in adapters:
-        assert one.up.weight.grad is not None
-        assert bool(one.up.weight.grad.any())
+    for adapter in adapters:
+        assert adapter.up.weight.grad is not None
+        assert bool(adapter.up.weight.grad.any())
 
 
 @EACH
@@ -93,7 +93,7 @@ def test_peft_adapters_learn_and_merge(batch: Ragged) -> None:
     expected = memory(x, index)
     adapted = peft.get_peft_model(memory, peft.LoraConfig(r=2, target_modules=names)).double()
     assert_close(adapted(x, index), expected)
-    optimiser = torch.optim.SGD([one for one in adapted.parameters() if one.requires_grad], lr=0.1)
+    optimiser = torch.optim.SGD([parameter for parameter in adapted.parameters() if parameter.requires_grad], lr=0.1)
     adapted(x, index).square().sum().backward()
     learned = {name: one.grad for name, one in adapted.named_parameters() if "lora_B" in name}
     assert len(learned) == len(names)
@@ -105,7 +105,7 @@ def test_peft_adapters_learn_and_merge(batch: Ragged) -> None:
 
 
 def test_peft_adapts_slots_for_all_node_types() -> None:
-    """Projections of the slots are shared by all types, and so is what wraps them."""
+    """The slot projections are shared by all types, and so are their adapters."""
     peft = pytest.importorskip("peft", reason="peft is for development: pip install 'mooring[dev]'")
     memory = HeteroSlotVirtualNode({"user": CHANNELS, "item": 8}, SLOTS, heads=2, routing="free", init_std=0.5).double()
     batch = BATCHES["small graphs"]
@@ -113,9 +113,9 @@ def test_peft_adapts_slots_for_all_node_types() -> None:
     index = {"user": batch.index(), "item": batch.index()}
     shared = ["parts.user.write.lin_query", "parts.user.read.lin_key", "parts.user.read.lin_value"]
     adapted = peft.get_peft_model(memory, peft.LoraConfig(r=2, target_modules=shared)).double()
-    for name, one in adapted.named_parameters():
+    for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
-            nn.init.normal_(one)
+            nn.init.normal_(parameter)
     out = adapted(x, index)
     parts = adapted.base_model.model.parts
     assert isinstance(parts.item.write.lin_query, peft.tuners.lora.LoraLayer)
@@ -139,7 +139,7 @@ def test_hooks_fire_whatever_the_batch(batch: Ragged) -> None:
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query"])
 def test_a_hook_on_one_projection_changes_nothing(where: str, heads: int, batch: Ragged) -> None:
-    """With one head a projected key is as wide as a node, and must not be taken for it."""
+    """With one head a projected key has the width of a node, and must not be confused with it."""
     memory = SlotVirtualNode(CHANNELS, SLOTS, heads=heads, routing="free", init_std=0.5).double()
     x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
     expected, state = memory(x, index), memory.write(x, index)
@@ -149,7 +149,7 @@ def test_a_hook_on_one_projection_changes_nothing(where: str, heads: int, batch:
 
 
 class Doubled(Tensor):
-    """A weight with arithmetic of its own, as quantisers put in the place of a plain one."""
+    """Weight with custom arithmetic, as quantisers use it."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -159,15 +159,15 @@ class Doubled(Tensor):
 
 @EACH
 @pytest.mark.parametrize("where", ["write.lin_key", "write.lin_value", "read.lin_query", "read.lin_value"])
-def test_a_weight_with_arithmetic_of_its_own_is_called(where: str, batch: Ragged) -> None:
-    doubled, own = module(), module()
-    own.load_state_dict(doubled.state_dict())
-    weight = own.get_submodule(where).weight
-    own.get_submodule(where).weight = nn.Parameter(weight.detach().as_subclass(Doubled), requires_grad=False)
+def test_a_weight_with_custom_arithmetic_is_called(where: str, batch: Ragged) -> None:
+    doubled, wrapped = module(), module()
+    wrapped.load_state_dict(doubled.state_dict())
+    weight = wrapped.get_submodule(where).weight
+    wrapped.get_submodule(where).weight = nn.Parameter(weight.detach().as_subclass(Doubled), requires_grad=False)
     with torch.no_grad():
         doubled.get_submodule(where).weight.mul_(2)
     x, index = batch.randn(batch.num_nodes, CHANNELS), batch.index()
-    assert_close(own(x, index).as_subclass(Tensor), doubled(x, index))
+    assert_close(wrapped(x, index).as_subclass(Tensor), doubled(x, index))
 
 
 @EACH
@@ -195,11 +195,11 @@ def test_quantised_layers(name: str, batch: Ragged) -> None:
         "conv": lambda: SlotConv(CHANNELS, None, SLOTS, heads=2),
     }
     plain, x, index = modules[name](), batch.randn(batch.num_nodes, CHANNELS).float(), batch.index()
-    given = (x, torch.zeros(2, 0, dtype=torch.long), index) if name == "conv" else (x, index)
-    expected = plain(*given)
+    arguments = (x, torch.zeros(2, 0, dtype=torch.long), index) if name == "conv" else (x, index)
+    expected = plain(*arguments)
     quantised = torch.ao.quantization.quantize_dynamic(plain, {nn.Linear})
     assert not linears(quantised)
-    out = quantised(*given)
+    out = quantised(*arguments)
     torch.testing.assert_close(out, expected, rtol=0.1, atol=0.1)
     assert not torch.equal(out, expected), "eight bits leave a trace"
 
@@ -240,7 +240,7 @@ def test_a_bias_counts_whatever_the_batch(where: str, batch: Ragged) -> None:
 
 @EACH
 def test_a_forward_of_an_instance_is_called(batch: Ragged) -> None:
-    """accelerate moves weights about in such a one."""
+    """accelerate replaces ``forward`` of instances to move weights."""
     memory, called = module(), set()
     for parent, name in linears(memory):
         layer = getattr(parent, name)

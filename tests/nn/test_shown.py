@@ -1,4 +1,4 @@
-"""One line that says how a module was built: every option that is not the default, and nothing that is."""
+"""Repr of modules: every option that is not the default, on one line."""
 
 import inspect
 from typing import Any
@@ -62,14 +62,14 @@ NAMES = {"GCNConv": GCNConv, **{name: getattr(mnn, name) for name in mnn.__all__
 PASSED_ON = {SlotConv: {"slots", "heads"}}
 
 
-def said(value: Any) -> str:
+def printed(value: Any) -> str:
     return value.__name__ if inspect.isfunction(value) else repr(value)
 
 
 @pytest.mark.parametrize("kind", OPTIONS, ids=lambda kind: kind.__name__)
 def test_every_option_is_in_the_table(kind: type[nn.Module]) -> None:
     least, options = OPTIONS[kind]
-    known = {name for name, one in inspect.signature(kind).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    known = {name for name, item in inspect.signature(kind).parameters.items() if item.kind is not item.VAR_KEYWORD}
     assert known <= {*least, *options, *PASSED_ON.get(kind, ())}
 
 
@@ -77,7 +77,7 @@ def test_every_option_is_in_the_table(kind: type[nn.Module]) -> None:
 def test_an_option_that_is_not_the_default_is_printed(kind: type[nn.Module], name: str) -> None:
     least, options = OPTIONS[kind]
     text = repr(kind(**{**least, name: options[name]}))
-    assert f", {name}={said(options[name])}" in text
+    assert f", {name}={printed(options[name])}" in text
     assert text != repr(kind(**least))
 
 

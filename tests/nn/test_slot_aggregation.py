@@ -1,4 +1,4 @@
-"""An aggregation wherever PyG takes one: the behaviour its own tests ask of every aggregation, and ours."""
+"""SlotAggregation as a PyG aggregation: PyG's tests of aggregations, and ours."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_no_elements() -> None:
     assert aggregation()(nobody, index).shape == (0, CHANNELS)
 
 
-def test_anchors_make_it_count_and_without_them_it_knows_proportions_only() -> None:
+def test_it_counts_with_anchors_and_depends_on_proportions_without() -> None:
     x = torch.randn(5, CHANNELS).double()
     for anchored in (True, False):
         aggr = aggregation(anchored=anchored)
@@ -173,9 +173,9 @@ def test_inside_layers_whose_messages_have_heads(name: str) -> None:
     x, edge_index = graph()
     aggr = aggregation()
     conv, seen = WITH_HEADS[name](aggr).double().eval(), []
-    handle = aggr.register_forward_pre_hook(lambda _, given, more: seen.append((*given, more)), with_kwargs=True)
+    handle = aggr.register_forward_pre_hook(lambda _, args, kwargs: seen.append((*args, kwargs)), with_kwargs=True)
     result = []
-    other = aggr.register_forward_hook(lambda _, given, out: result.append(out))
+    other = aggr.register_forward_hook(lambda _, args, out: result.append(out))
     assert_finite(conv(x, edge_index))
     handle.remove()
     other.remove()
@@ -203,7 +203,7 @@ def test_as_a_readout_of_a_batch() -> None:
     graphs = [Data(x=torch.randn(size, CHANNELS).double()) for size in (5, 1, 7)]
     batch = Batch.from_data_list(graphs)
     out = aggregation()(batch.x, batch.batch, dim_size=batch.num_graphs)
-    assert_close(out, torch.cat([aggregation()(one.x) for one in graphs]))
+    assert_close(out, torch.cat([aggregation()(graph.x) for graph in graphs]))
     assert_close(out, aggregation()(batch.x, ptr=batch.ptr))
 
 
@@ -261,9 +261,9 @@ def test_without_an_index_all_elements_are_in_the_first_set() -> None:
     module, x = aggregation(), torch.randn(5, CHANNELS).double()
     whole = module(x)
     for sets in (1, 2, 3):
-        found = module(x, dim_size=sets)
-        assert found.shape == (sets, whole.size(1))
-        assert_close(found[:1], whole)
+        out = module(x, dim_size=sets)
+        assert out.shape == (sets, whole.size(1))
+        assert_close(out[:1], whole)
 
 
 def test_a_wrapped_last_map_is_called() -> None:

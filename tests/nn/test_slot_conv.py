@@ -1,4 +1,4 @@
-"""A local layer and a memory, called like PyG's GPSConv."""
+"""SlotConv: a local layer and a memory, called like GPSConv."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_any_local_layer(conv: nn.Module | None) -> None:
     assert_finite(x.grad, *(parameter.grad for parameter in module.parameters() if parameter.requires_grad))
 
 
-def test_a_far_node_is_heard_in_one_layer_and_another_graph_is_not() -> None:
+def test_a_far_node_has_influence_in_one_layer_and_another_graph_has_not() -> None:
     module = layer(GCNConv(CHANNELS, CHANNELS), init_std=0.5)
     x = torch.randn(7, CHANNELS)
     x.requires_grad_()
@@ -101,7 +101,7 @@ def test_arguments_reach_the_layer_and_the_memory() -> None:
     assert_close(masked[4:], out[4:])
 
 
-def test_a_memory_of_your_own() -> None:
+def test_a_custom_memory() -> None:
     memory = VirtualNode(CHANNELS, pool="sum")
     module = SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), memory=memory)
     assert module.memory is memory
@@ -111,19 +111,19 @@ def test_a_memory_of_your_own() -> None:
 
 @pytest.mark.usefixtures("as_users_run_it")
 @pytest.mark.parametrize("options", [{"slots": 3}, {"heads": 2}, {"anchored": False}, {"slots": 3, "temperature": 0.5}])
-def test_a_memory_of_your_own_leaves_nothing_to_build(options: dict[str, Any]) -> None:
+def test_a_custom_memory_excludes_build_options(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="SlotConv: got a memory and") as caught:
         SlotConv(CHANNELS, None, memory=VirtualNode(CHANNELS), **options)
     for name, option in options.items():
         assert f"{name}={option}" in str(caught.value)
 
 
-def test_slots_are_those_of_the_virtual_node_unless_told() -> None:
+def test_slots_are_those_of_the_virtual_node_by_default() -> None:
     assert SlotConv(12, None).memory.slots == SlotVirtualNode(12).slots == 8
     assert SlotConv(12, None, 5).memory.slots == 5
 
 
-def test_heads_are_four_unless_told() -> None:
+def test_heads_are_four_by_default() -> None:
     assert SlotConv(12, None, SLOTS).memory.heads == 4
     assert SlotConv(12, None, SLOTS, 3).memory.heads == 3
 
@@ -148,8 +148,8 @@ def test_weights_per_slot_and_head_reach_the_memory() -> None:
     x, weight = torch.randn(7, CHANNELS), torch.randn(7, SLOTS, HEADS)
     module = layer(None)
     module.norm_out, module.mlp = nn.Identity(), nn.Identity()
-    found = module(x, EDGES, BATCH, memory_kwargs={"log_weight": weight})
-    assert_close(found, 2 * module.memory(x, BATCH, log_weight=weight))
+    out = module(x, EDGES, BATCH, memory_kwargs={"log_weight": weight})
+    assert_close(out, 2 * module.memory(x, BATCH, log_weight=weight))
 
 
 def test_arguments_for_a_local_layer_that_is_not_there() -> None:
@@ -160,9 +160,9 @@ def test_arguments_for_a_local_layer_that_is_not_there() -> None:
 @pytest.mark.parametrize("norm", ["pair_norm", "graph_size_norm", "mean_subtraction_norm"])
 def test_norms_without_a_width_are_built_as_they_are(norm: str) -> None:
     module = SlotConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), slots=SLOTS, heads=HEADS, norm=norm)
-    built = [one for one in module.modules() if type(one).__module__.startswith("torch_geometric.nn.norm")]
+    built = [child for child in module.modules() if type(child).__module__.startswith("torch_geometric.nn.norm")]
     assert built
-    assert all(getattr(one, "scale", 1.0) == 1.0 for one in built)
+    assert all(getattr(child, "scale", 1.0) == 1.0 for child in built)
     assert_finite(module(torch.randn(6, CHANNELS), torch.randint(0, 6, (2, 9)), torch.tensor([0, 0, 0, 1, 1, 1])))
 
 
@@ -181,12 +181,12 @@ OF_TYPES = {"a": torch.randn(7, CHANNELS), "b": torch.randn(5, CHANNELS)}
 
 @pytest.mark.parametrize("local", [None, SAGEConv((CHANNELS, CHANNELS), CHANNELS)], ids=["memory alone", "SAGEConv"])
 def test_to_hetero_is_refused_and_hetero_conv_is_not(local: nn.Module | None) -> None:
-    """PyG would run it once per edge type and return those results, none of which is that of a node type."""
+    """PyG would run it once per edge type, and no result would belong to a node type."""
     with pytest.raises(TypeError, match=r"^SlotConv: to_hetero would give one result per edge type.* Use HeteroConv"):
         to_hetero(Net(layer(local)), (["a", "b"], TYPES))
     edges = {kind: torch.tensor([[0, 1], [1, 2]]) for kind in TYPES}
     out = HeteroConv({kind: layer(local) for kind in TYPES})(OF_TYPES, edges)
-    assert {name: one.shape for name, one in out.items()} == {name: one.shape for name, one in OF_TYPES.items()}
+    assert {name: x.shape for name, x in out.items()} == {name: x.shape for name, x in OF_TYPES.items()}
 
 
 def test_a_tracer_that_keeps_it_whole_may_keep_it() -> None:

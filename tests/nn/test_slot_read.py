@@ -1,4 +1,4 @@
-"""Folding the projections into the slots changes the order of the products and nothing else."""
+"""SlotRead: folding projections into the slots changes only the order of products."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The slot's own computation: content through LayerNorm, mass around it."""
+"""SlotUpdate: content passes LayerNorm, the mass is added afterwards."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def state(mass: float = 0.0) -> SlotState:
 
 @pytest.mark.parametrize("mass", ["softplus", "log_odds"])
 def test_the_mass_survives_the_normalisation(mass: str) -> None:
-    """It is added behind both LayerNorms: what it adds is what its own map makes of it, at any size."""
+    """It is added after both LayerNorms, so its map is not rescaled."""
     update = SlotUpdate(CHANNELS, SLOTS, HEADS, mass=mass)  # type: ignore[arg-type]
     with torch.no_grad():
         update.anchor_logit.normal_()
@@ -85,7 +85,7 @@ def test_unknown_mass() -> None:
         SlotUpdate(CHANNELS, SLOTS, HEADS, mass="count")  # type: ignore[arg-type]
 
 
-def test_anchors_start_where_they_are_told_also_after_a_reset() -> None:
+def test_anchors_start_at_anchor_init_also_after_a_reset() -> None:
     update = SlotUpdate(CHANNELS, SLOTS, HEADS, anchor_init=2.5)
     assert torch.equal(update.anchor_logit.detach(), torch.full((SLOTS, HEADS), 2.5))
     torch.nn.init.zeros_(update.anchor_logit)
@@ -116,7 +116,7 @@ def test_hidden_content_leaves_the_mass_of_whole_sets() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.8])
-def test_the_share_of_hidden_sets_is_the_one_asked_for(share: float) -> None:
+def test_the_share_of_hidden_sets_is_content_dropout(share: float) -> None:
     update = SlotUpdate(CHANNELS, SLOTS, HEADS, content_dropout=share)
     sets = 2000
     many = SlotState(torch.randn(sets, SLOTS, HEADS, CHANNELS // HEADS), torch.zeros(sets, SLOTS, HEADS))
@@ -138,13 +138,13 @@ def test_the_share_of_hidden_sets_is_the_one_asked_for(share: float) -> None:
         ({"content_dropout": 0.5, "split": False}, "without split channels there is no mass"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: dict[str, object], complaint: str) -> None:
+def test_invalid_options_raise(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         SlotUpdate(CHANNELS, SLOTS, HEADS, **arguments)  # type: ignore[arg-type]
 
 
 def filled(graphs: int, empty: int = 0) -> SlotState:
-    """Graphs that something was written to, then graphs that nothing was written to."""
+    """Return states of graphs with writes, then of graphs without."""
     generator = torch.Generator().manual_seed(5)
     content = torch.randn(graphs, SLOTS, HEADS, CHANNELS // HEADS, generator=generator)
     mass = torch.randn(graphs, SLOTS, HEADS, generator=generator)
@@ -184,7 +184,7 @@ def test_a_norm_over_graphs_does_not_see_those_that_nothing_was_written_to() -> 
 
 
 @pytest.mark.parametrize("given", [filled(1), filled(1, empty=3), filled(0, empty=2)])
-def test_fewer_than_two_graphs_are_normalised_by_what_was_seen_before(given: SlotState) -> None:
+def test_fewer_than_two_graphs_are_normalised_by_running_statistics(given: SlotState) -> None:
     update = across_graphs()
     update(filled(6))
     before = update.norm_in.mean.clone()
@@ -194,7 +194,7 @@ def test_fewer_than_two_graphs_are_normalised_by_what_was_seen_before(given: Slo
     assert_close(trained, update.eval()(given))
 
 
-def test_in_evaluation_a_norm_over_graphs_knows_no_batch() -> None:
+def test_in_evaluation_a_norm_over_graphs_does_not_depend_on_the_batch() -> None:
     update = across_graphs()
     update(filled(6))
     whole = filled(6)
@@ -203,7 +203,7 @@ def test_in_evaluation_a_norm_over_graphs_knows_no_batch() -> None:
     assert_close(update(whole)[2:3], update(alone))
 
 
-def test_a_norm_over_graphs_tells_contents_apart_that_hardly_differ() -> None:
+def test_a_norm_over_graphs_separates_contents_that_hardly_differ() -> None:
     base = torch.randn(1, SLOTS, HEADS, CHANNELS // HEADS)
     near = SlotState(base + 1e-2 * filled(8).content, torch.zeros(8, SLOTS, HEADS))
 

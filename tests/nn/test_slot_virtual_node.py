@@ -83,7 +83,7 @@ def test_weights_with_multiplicities_of_any_precision_still_sum_to_one(graphs: i
 
 
 def test_slots_start_different_and_stay_so() -> None:
-    """``copies`` of one state would be equal; slots are private from the first step."""
+    """``copies`` of one state stay equal; slots differ from the first step."""
     _, memory = slots()(torch.randn(7, CHANNELS), return_state=True)
     gaps = torch.pdist(memory.slots[0].detach())
     assert float(gaps.min()) > 1e-2
@@ -116,7 +116,7 @@ def test_with_addresses_the_memory_has_no_slot_states_to_add() -> None:
 
 
 def test_merge_makes_two_parts_one_memory() -> None:
-    """What a process does that holds half of a graph and hears of the other half."""
+    """As in a process with half of a graph that receives the state of the other half."""
     batch = Ragged((11,), True, seed=2)
     x = batch.randn(11, CHANNELS)
     whole, part = build("anchored"), build("anchored")

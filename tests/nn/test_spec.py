@@ -1,4 +1,4 @@
-"""One bundle of options: it agrees with the module it describes, and every option arrives there."""
+"""MemorySpec: its options are those of the module, and every option reaches it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_integrations_are_those_of_the_module() -> None:
 
 
 def seen(module: SlotVirtualNode) -> dict[str, Any]:
-    """What each option has become in a module."""
+    """Return the value of each option in a module."""
     return {
         "channels": module.channels,
         "slots": module.slots,
@@ -126,7 +126,7 @@ def test_every_option_is_checked() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), REFUSED, ids=[f"{name}-{value!r}" for name, value in REFUSED])
-def test_a_spec_refuses_what_a_module_may_never_look_at(name: str, value: Any, as_users_run_it: None) -> None:
+def test_a_spec_checks_options_that_a_module_ignores(name: str, value: Any, as_users_run_it: None) -> None:
     with pytest.raises((TypeError, ValueError), match=f"^MemorySpec: {name} is {value!r} but"):
         MemorySpec(channels=12, **{name: value})
 
@@ -153,5 +153,5 @@ def test_a_change_without_effect_is_refused_all_the_same() -> None:
         SlotVirtualNode.from_spec(SPEC, integrate="residual", hidden_channels=5)
     with pytest.raises(ValueError, match="mass='log_odds' has no effect without an anchor"):
         SlotVirtualNode.from_spec(SPEC, anchored=False, mass="log_odds")
-    own = SlotFiLM(12)
-    assert SlotVirtualNode.from_spec(GENERAL, integrate=own).integrate is own
+    integration = SlotFiLM(12)
+    assert SlotVirtualNode.from_spec(GENERAL, integrate=integration).integrate is integration

@@ -1,4 +1,4 @@
-"""The homogeneous virtual node: pools, clones, and what it cannot do."""
+"""The homogeneous virtual node: pools, clones and limits."""
 
 import pytest
 import torch
@@ -45,13 +45,13 @@ def test_the_logarithm_of_a_sum_keeps_the_state_of_a_large_graph_in_range() -> N
     plain = VirtualNode(CHANNELS, "sum").double()
     plain.load_state_dict(module.state_dict())
     copies = x.repeat(10_000, 1)
-    large, larger = (one(copies, return_state=True)[1].slots.detach() for one in (module, plain))
+    large, larger = (pool(copies, return_state=True)[1].slots.detach() for pool in (module, plain))
     assert float((large - memory.slots.detach()).abs().max()) > 0.01
     assert float(large.abs().max()) < 10 < float(larger.abs().max())
 
 
 def test_clones_stay_equal_after_training() -> None:
-    """The symmetry lemma: one initial state and shared updates leave nothing to tell copies apart."""
+    """The symmetry lemma: copies with one initial state and shared updates stay equal."""
     module = VirtualNode(CHANNELS, copies=3).double()
     optimiser = torch.optim.Adam(module.parameters(), lr=0.05)
     x, index = torch.randn(11, CHANNELS).double(), torch.arange(11) % 2
@@ -89,7 +89,7 @@ def test_unknown_pool() -> None:
         VirtualNode(CHANNELS, pool="median")  # type: ignore[arg-type]
 
 
-def test_without_a_joint_mlp_every_node_is_told_the_same() -> None:
+def test_without_a_joint_mlp_every_node_gets_the_same_update() -> None:
     """The change is equal for all nodes of a graph; with the joint MLP, the control, it is not."""
     x = torch.randn(7, CHANNELS, dtype=torch.float64)
     batch = torch.tensor([0, 0, 0, 0, 1, 1, 1])

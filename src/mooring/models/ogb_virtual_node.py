@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from mooring.models.layers import Norm, norm_of
 from mooring.nn import SlotMemory
 from mooring.nn.checks import check_choice, check_input, check_return_state, check_share
+from mooring.nn.masks import readers, sound_nodes, writers
 from mooring.nn.memory import carried_slots
-from mooring.nn.part import readers, sound_nodes, writers
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan
 from mooring.ops.checks import check_count

@@ -1,4 +1,4 @@
-"""Static slot addresses, the projection that writes and reads share, and the three kinds of routing."""
+"""Static slot addresses, the projection shared by writes and reads, and the three kinds of routing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from torch_geometric.nn.inits import reset
 
 from mooring.nn.checks import check_choice, check_positive, shown
 from mooring.nn.masked_batch_norm import MaskedBatchNorm
-from mooring.nn.memory import gathered
-from mooring.nn.part import hide
-from mooring.ops import Plan, backend
+from mooring.nn.masks import hide
+from mooring.nn.memory import call_gathered
+from mooring.ops import Plan
+from mooring.ops.backend import ScoredOps, select_for_scores
 from mooring.ops.checks import check_count, described
 from mooring.ops.state import full_precision, statistics_dtype
 
@@ -22,62 +23,62 @@ Routing = Literal["given", "self", "free"]
 AddressNorm = Literal["layer", "batch"]
 ROUTINGS, ADDRESS_NORMS = get_args(Routing), get_args(AddressNorm)
 DEFAULT_ROUTING: Routing = "self"
-# At the start the scores of self-addressed nodes have a deviation of one over the temperature.
+# At initialisation the scores of self-addressed nodes have a standard deviation of one over the temperature.
 TEMPERATURES: dict[str, float] = {"given": 1.0, "self": 0.25, "free": 1.0}
 # The temperature of the softest head of self-addressed slots, as a multiple of the sharpest head's.
 SPREAD = 8.0
 
 
 class Routes(NamedTuple):
-    """The two sides of the scores, ``score[n, m, h] = slot[m, h] . node[n, h]``; writes and reads share them.
+    """Both sides of the scores, ``score[n, m, h] = slot[m, h] . node[n, h]``, shared by write and read.
 
     Args:
         slot: ``[slots, heads, width]``.
         node: ``[nodes, 1, width]``.
-        scores: ``[nodes, slots * heads]``, if they were computed already.
-        code: the back end that they were computed for.
+        scores: ``[nodes, slots * heads]``, if already computed.
+        backend: the back end that takes these scores.
     """
 
     slot: Tensor
     node: Tensor
     scores: Tensor | None = None
-    code: backend.ScoredOps | None = None
+    backend: ScoredOps | None = None
 
-    def hidden(self, seen: Bool[Tensor, " nodes"] | None) -> Routes:
-        """Put zeros in place of the nodes that must not be seen."""
-        return self if seen is None else Routes(self.slot, self.node.masked_fill(~seen[:, None, None], 0.0))
+    def hidden(self, visible: Bool[Tensor, " nodes"] | None) -> Routes:
+        """Return the routes with zeros for nodes outside a mask."""
+        return self if visible is None else Routes(self.slot, self.node.masked_fill(~visible[:, None, None], 0.0))
 
     def pick(self, rows: Tensor) -> Routes:
         """Return the routes of some of the nodes."""
         scores = None if self.scores is None else self.scores.index_select(0, rows)
-        return Routes(self.slot, self.node.index_select(0, rows), scores, self.code)
+        return Routes(self.slot, self.node.index_select(0, rows), scores, self.backend)
 
     def scored(self, plan: Plan) -> Routes:
         """Compute the scores once for the write and the read, if that is faster."""
         table, node = self.slot.flatten(0, 1), self.node.squeeze(1)
-        code = backend.select_for_scores(plan, table.size(0), table, node)
-        if code is None:
+        backend = select_for_scores(plan, table.size(0), table, node)
+        if backend is None:
             return self
         dtype = statistics_dtype(node.dtype)
         with full_precision(node.device):
-            return self._replace(scores=node.to(dtype) @ table.to(dtype).t(), code=code)
+            return self._replace(scores=node.to(dtype) @ table.to(dtype).t(), backend=backend)
 
 
 class Addresses(nn.Module):
-    r"""Raw addresses of nodes -> scores against static slot addresses, the same for writes and reads.
+    r"""Raw addresses of nodes -> scores against static slot addresses, shared by writes and reads.
 
     .. math::
         s_{im} = \frac{(W a_i)^\top b_m}{\tau \sqrt d}
 
-    Dynamic content is never an address: what is stored cannot change where it is stored or found.
+    Dynamic content is never an address, so the content of a slot cannot change who writes or reads it.
 
     Paper: ``prop:routing``, ``app:protocol`` (identifier embeddings projected into a shared address space).
-    Departs: the paper gives temperature and shared space but not the score; we take the scaled dot product of
-    ``eq:slotread``, whose norms are free to sharpen the routing, not a cosine.
+    Departs: the paper gives temperature and shared space but not the score. The scaled dot product of ``eq:slotread``,
+    unlike a cosine, can sharpen the routing by its norms.
 
     Args:
         address_channels: width of the raw addresses.
-        slots, heads: number of slot addresses; each head has its own.
+        slots, heads: number of slot addresses, separate for each head.
         dim: width of the shared address space, per head.
         temperature: the paper's :math:`\tau`.
 
@@ -104,9 +105,9 @@ class Addresses(nn.Module):
     def table(
         self, slot: Float[Tensor, "slots heads dim"] | None = None
     ) -> Float[Tensor, "slots heads address_channels"]:
-        """Absorb projection and scale into the slot addresses, those of the module unless ``slot`` is given.
+        """Return the slot addresses with projection and scale folded in.
 
-        The dot products of the result with raw addresses are the scores.
+        Their dot products with raw addresses are the scores. ``slot`` replaces the slot addresses of the module.
         """
         return torch.einsum("mhd,hda->mha", (self.slot if slot is None else slot) * self._scale(), self.weight)
 
@@ -120,7 +121,7 @@ class Addresses(nn.Module):
         slot: Float[Tensor, "slots heads dim"] | None = None,
         part: Bool[Tensor, " nodes"] | None = None,
     ) -> Routes:
-        """Return both sides of the scores. A subclass takes the nodes' features ``x`` as addresses.
+        """Return both sides of the scores. Subclasses may use the features ``x`` as addresses.
 
         Args:
             part: the nodes that write or read; None means all.
@@ -134,23 +135,23 @@ class Addresses(nn.Module):
 
 
 class SelfAddresses(Addresses):
-    r"""Node states -> scores against static slot addresses: each node's standardised state is its address.
+    r"""Node states -> scores against static slot addresses; the standardised state of a node is its address.
 
     .. math::
         s_{im} = \frac{(W \operatorname{LN}(h_i))^\top b_m}{\tau_h \sqrt d}, \qquad
         \tau_h = \tau \, 8^{h / (H - 1)}
 
-    A node reads where it wrote from the first update on, and slots start as different buckets of the nodes. Heads
-    differ in temperature: the sharpest one tells nodes apart, the softest one is close to a mean over all nodes.
+    From the first update on a node reads the slots it wrote to, and slots start as different buckets of the nodes.
+    Heads differ in temperature: the sharpest head separates nodes, the softest head is close to a mean over all nodes.
 
     Args:
         channels: width of the node states.
         slots, heads, dim: as in :class:`Addresses`.
         temperature: :math:`\tau` of the sharpest head.
-        norm: ``"layer"`` standardises every state by itself. ``"batch"`` standardises every channel over the nodes of a
-            batch that write or read. What all states have in common then takes no part in the routing; message passing
-            gives the nodes of a graph much in common, which would send all of them to the same few slots. As in every
-            batch norm, training then depends on the batch, and evaluation does not.
+        norm: ``"layer"`` standardises each state by itself. ``"batch"`` standardises each channel over the nodes of a
+            batch that write or read. What all states share then does not affect the routing; after message passing the
+            nodes of a graph share much, and would all use the same few slots. As in every batch norm, training then
+            depends on the batch; evaluation does not.
 
     >>> SelfAddresses(8, slots=3, heads=2, dim=4).routes(torch.randn(5, 8), None).node.shape
     torch.Size([5, 1, 8])
@@ -174,7 +175,7 @@ class SelfAddresses(Addresses):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        if hasattr(self, "sharpness"):  # after to_empty it holds anything
+        if hasattr(self, "sharpness"):  # uninitialised after to_empty
             self.sharpness.copy_(self._sharpness())
             reset(self.norm)
 
@@ -197,7 +198,7 @@ class SelfAddresses(Addresses):
 
 
 def choose_routing(who: str, routing: Any, address_channels: int | None) -> Routing:
-    """Return the routing of a module built with these arguments.
+    """Check the arguments for the routing and return the routing.
 
     >>> choose_routing("SlotVirtualNode", None, address_channels=8)
     'given'
@@ -213,8 +214,24 @@ def choose_routing(who: str, routing: Any, address_channels: int | None) -> Rout
         raise ValueError(
             f"{who}: address_channels={address_channels} has no effect with routing={routing!r}. Leave one of them out."
         )
-    chosen: Routing = routing
-    return chosen
+    return cast(Routing, routing)
+
+
+def build_addresses(
+    routing: Routing,
+    address_channels: int | None,
+    channels: int,
+    slots: int,
+    heads: int,
+    temperature: float,
+    norm: AddressNorm = "layer",
+) -> Addresses | None:
+    """Build the slot addresses of a routing; None if content does the routing."""
+    if routing == "self":
+        return SelfAddresses(channels, slots, heads, channels // heads, temperature, norm)
+    if address_channels is None:
+        return None
+    return Addresses(address_channels, slots, heads, channels // heads, temperature)
 
 
 def route(
@@ -224,13 +241,14 @@ def route(
     slot: Tensor | None = None,
     part: Tensor | None = None,
 ) -> Routes:
-    """Return the routes of nodes, unless ``address`` holds them already."""
+    """Compute the routes of nodes, unless ``address`` already is a :class:`Routes`."""
     if isinstance(address, Routes):
         return address
-    return cast(Routes, gathered(addresses, "routes", x, address, slot, part))
+    return cast(Routes, call_gathered(addresses, "routes", x, address, slot, part))
 
 
 def check_address_norm(who: str, norm: Any, routing: Routing) -> None:
+    """Raise if the norm is unknown or has no effect with the routing."""
     check_choice(who, "address_norm", norm, ADDRESS_NORMS)
     if norm != "layer" and routing != "self":
         raise ValueError(
@@ -239,20 +257,15 @@ def check_address_norm(who: str, norm: Any, routing: Routing) -> None:
         )
 
 
-def hide_address(address: Tensor | Routes | None, seen: Tensor | None) -> Tensor | Routes | None:
-    """Put zeros in place of the addresses of nodes that must not be seen."""
-    if address is None or seen is None:
+def hide_address(address: Tensor | Routes | None, visible: Tensor | None) -> Tensor | Routes | None:
+    """Zero the addresses of nodes outside a mask."""
+    if address is None or visible is None:
         return address
-    return address.hidden(seen) if isinstance(address, Routes) else hide(address, seen)
-
-
-def address_width(addresses: Addresses | None) -> int | None:
-    """Return the width of the addresses that a forward pass expects; None if it expects none."""
-    return None if addresses is None or isinstance(addresses, SelfAddresses) else addresses.address_channels
+    return address.hidden(visible) if isinstance(address, Routes) else hide(address, visible)
 
 
 def check_addresses(who: str, addresses: Any, slots: int, heads: int, temperature: float) -> None:
-    """Addresses, of as many slots and heads, that have the temperature of the scores themselves."""
+    """Check that addresses have as many slots and heads as the module, and its temperature."""
     if addresses is None:
         return
     if not isinstance(addresses, Addresses):
@@ -260,11 +273,11 @@ def check_addresses(who: str, addresses: Any, slots: int, heads: int, temperatur
             f"{who}: addresses is {described(addresses)} but Addresses or None was expected. Pass "
             "mooring.nn.Addresses(address_channels, slots, heads, dim)."
         )
-    have = tuple(addresses.slot.shape[:2])
-    if have != (slots, heads):
+    sizes = tuple(addresses.slot.shape[:2])
+    if sizes != (slots, heads):
         raise ValueError(
-            f"{who}: addresses are those of (slots, heads) = {have} but slots={slots} and heads={heads}. Build both "
-            "with the same numbers."
+            f"{who}: addresses were built with (slots, heads) = {sizes} but slots={slots} and heads={heads}. Build "
+            "both with the same numbers."
         )
     if temperature not in (1.0, addresses.temperature):
         raise ValueError(

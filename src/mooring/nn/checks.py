@@ -1,4 +1,4 @@
-"""Checks of what modules are built with and called with, each in the module's own name."""
+"""Checks of constructor and call arguments; ``who`` is the module that error messages name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.ops.plan import Plan, make_plan
 
 
 def check_build(who: str, channels: int, slots: int, heads: int, name: str = "channels") -> None:
-    """Counts of which heads divide the width, the user's argument ``name``."""
+    """Check that width, slots and heads are counts, and that heads divide the width, which is called ``name``."""
     for argument, count in ((name, channels), ("slots", slots), ("heads", heads)):
         check_count(who, argument, count)
     if channels % heads:
@@ -25,7 +25,7 @@ def check_build(who: str, channels: int, slots: int, heads: int, name: str = "ch
 
 
 def check_return_state(who: str, value: Any) -> bool | Literal["slots"]:
-    """True, False or ``"slots"``; any other word would count as True, and cost as much."""
+    """Check that ``return_state`` is True, False or ``"slots"``, since any other string would act as True."""
     if value is True or value is False:
         return value
     if isinstance(value, str) and value == "slots":
@@ -39,38 +39,38 @@ def check_return_state(who: str, value: Any) -> bool | Literal["slots"]:
 
 
 def check_width_or_none(who: str, name: str, width: int | None, default: int) -> int:
-    """A width, or ``default`` where none was given; zero is a mistake and not an absence."""
+    """Return a checked width, or ``default`` if it is None. Zero is an error."""
     return default if width is None else check_count(who, name, width)
 
 
 def check_finite(who: str, name: str, value: Any, *, least: float | None = None) -> None:
-    """A finite number, at least ``least``."""
+    """Check that a value is a finite number, and at least ``least``."""
     _check_real(who, name, value)
     if not math.isfinite(value) or (least is not None and value < least):
-        wanted = "a finite number" if least is None else f"a finite number of at least {least}"
-        raise ValueError(f"{who}: {name} is {value} but {wanted} was expected.")
+        bound = "" if least is None else f" of at least {least}"
+        raise ValueError(f"{who}: {name} is {value} but a finite number{bound} was expected.")
 
 
 def check_positive(who: str, name: str, value: Any) -> None:
-    """A finite number above zero."""
+    """Check that a value is a finite number above zero."""
     _check_real(who, name, value)
-    if not 0.0 < value < math.inf:  # NaN is neither
+    if not 0.0 < value < math.inf:  # also false for NaN
         raise ValueError(f"{who}: {name} is {value} but a positive, finite one was expected.")
 
 
 def check_share(who: str, name: str, value: Any) -> None:
+    """Check that a value is a number in [0, 1)."""
     _check_real(who, name, value)
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{who}: {name} is {value} but a share in [0, 1) was expected.")
 
 
 def check_choice(who: str, name: str, value: Any, options: Sequence[str], otherwise: str | None = None) -> None:
-    """One of a few words; ``otherwise`` says what else is accepted."""
+    """Check that a value is one of a few strings; ``otherwise`` names another accepted value in the message."""
     if isinstance(value, str) and value in options:
         return
-    named = [*map(repr, options), *([otherwise] if otherwise else [])]
-    got = checks.described(value)
-    raise ValueError(f"{who}: {name} is {got} but {', '.join(named[:-1])} or {named[-1]} was expected.")
+    *names, last = [*map(repr, options), *([otherwise] if otherwise else [])]
+    raise ValueError(f"{who}: {name} is {checks.described(value)} but {', '.join(names)} or {last} was expected.")
 
 
 def check_input(
@@ -87,10 +87,10 @@ def check_input(
     log_weight: Tensor | None = None,
     rows: tuple[int, int] | None = None,
 ) -> Plan:
-    """Check everything but the address and the features of graphs, and return the plan of the batch.
+    """Check everything but the address and the graph features, and return the plan of the batch.
 
     Args:
-        rows: slots and heads, where each may have a weight of its own.
+        rows: slots and heads, if ``log_weight`` may have a separate weight for each.
     """
     who = type(module).__name__
     check_features(module, channels, x)
@@ -107,15 +107,15 @@ def check_input(
 def check_plan(
     who: str, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Any, num_graphs: int | None
 ) -> Plan:
-    """The plan of the batch, told in one of three ways."""
+    """Return the plan of a batch that is passed as ``batch``, ``ptr`` or ``plan``."""
     batch = batch if plan is None else sole_plan(who, plan, batch=batch, ptr=ptr)
     return make_plan(who, batch, ptr, x.size(0), num_graphs, device=x.device)
 
 
 def sole_plan(who: str, plan: Any, **others: Any) -> Plan:
-    """The plan, which none of ``others`` may accompany."""
-    for name, other in others.items():
-        if other is not None:
+    """Check a plan, and that none of ``others`` is passed with it; return the plan."""
+    for name, value in others.items():
+        if value is not None:
             raise ValueError(f"{who}: got plan and {name}. Pass one of them.")
     if not isinstance(plan, Plan):
         raise TypeError(f"{who}: plan is {checks.described(plan)} but a Plan was expected. Make it by ops.plan(batch).")
@@ -123,7 +123,7 @@ def sole_plan(who: str, plan: Any, **others: Any) -> Plan:
 
 
 def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x") -> None:
-    """Shape, dtype and device of the node features, which the caller's user knows as ``name``."""
+    """Check shape, dtype and device of the node features, the argument ``name`` of the module."""
     who = type(module).__name__
     checks.reject_jit_trace(who)
     checks.check_rank(who, name, x, "nodes channels")
@@ -134,7 +134,7 @@ def check_features(module: nn.Module, channels: int, x: Tensor, name: str = "x")
 
 
 def check_placed(module: nn.Module, x: Tensor, name: str = "x") -> None:
-    """Device and dtype are the module's; autocast converts by itself."""
+    """Check that ``x`` has the device and, without autocast, the dtype of the module."""
     who, parameter = type(module).__name__, next(module.parameters(), None)
     if parameter is None:  # a quantised module has none
         return
@@ -160,7 +160,7 @@ def check_nodes(
     log_weight: Tensor | None = None,
     rows: tuple[int, int] | None = None,
 ) -> None:
-    """Check device, dtype and shape of what comes with the features, but no values: that would be a host sync."""
+    """Check device, dtype and shape of masks, weights and batch; checking values would be a host sync."""
     batch = batch.batch if isinstance(batch, Plan) else batch
     checks.check_device(who, x=x, batch=batch, sources=sources, targets=targets, log_weight=log_weight)
     for name, mask in (("sources", sources), ("targets", targets)):
@@ -173,7 +173,7 @@ def check_nodes(
 
 
 def check_like_nodes(who: str, name: str, tensor: Any, x: Tensor) -> None:
-    """A floating tensor with the device and dtype of the nodes; autocast converts by itself."""
+    """Check that a floating tensor has the device and, without autocast, the dtype of the nodes."""
     checks.check_tensor(who, name, tensor)
     checks.check_floating(who, **{name: tensor})
     checks.check_device(who, x=x, **{name: tensor})
@@ -185,6 +185,7 @@ def check_like_nodes(who: str, name: str, tensor: Any, x: Tensor) -> None:
 
 
 def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) -> None:
+    """Check the last axis of a tensor against the width that a constructor argument has set."""
     if tensor.size(-1) != width:
         raise ValueError(
             f"{who}: {name} has width {tensor.size(-1)} but {argument}={width}. "
@@ -193,6 +194,7 @@ def check_width(who: str, name: str, tensor: Tensor, argument: str, width: int) 
 
 
 def check_address(who: str, address: Any, x: Tensor, address_channels: int | None) -> None:
+    """Check the addresses of the nodes; ``address_channels`` is their width, or None if the module takes none."""
     if address_channels is None:
         if address is not None:
             checks.check_tensor(who, "address", address)
@@ -212,7 +214,7 @@ def check_address(who: str, address: Any, x: Tensor, address_channels: int | Non
 
 
 def check_graph_features(who: str, graph_features: Any, x: Tensor, num_graphs: int, width: int | None) -> None:
-    """Check the features of the graphs; ``width`` is the ``graph_channels`` of the module."""
+    """Check the graph features; ``width`` is the ``graph_channels`` of the module."""
     if graph_features is None and width is None:
         return
     if graph_features is None:
@@ -242,13 +244,13 @@ def _check_real(who: str, name: str, value: Any) -> None:
 
 
 def shown(module: nn.Module, kind: type[nn.Module], first: object, *always: str, **values: Any) -> str:
-    """The module as a call of ``kind``: what has no default, what is in ``always``, and what is not the default.
+    """Format a module as a call of its constructor: required options, those in ``always``, and those not default.
 
     Args:
-        module: a ``kind`` or one of a subclass, whose name is printed.
+        module: an instance of ``kind`` or of a subclass, whose name is printed.
         kind: the class whose constructor is printed; each of its arguments is an attribute of the same name.
-        first: the first argument, which is printed without its name.
-        values: what to print in place of attributes.
+        first: value of the first argument, which is printed without its name.
+        values: values printed instead of the attributes.
 
     >>> from mooring.nn import SlotVirtualNode
     >>> SlotVirtualNode(64, competition=True)
@@ -261,7 +263,7 @@ def shown(module: nn.Module, kind: type[nn.Module], first: object, *always: str,
             continue
         value = values[name] if name in values else getattr(module, name, parameter.default)
         if name in always or value != parameter.default:
-            a_function = callable(value) and not isinstance(value, nn.Module)
-            text = getattr(value, "__name__", type(value).__name__) if a_function else repr(value)
+            is_function = callable(value) and not isinstance(value, nn.Module)
+            text = getattr(value, "__name__", type(value).__name__) if is_function else repr(value)
             parts.append(f"{name}={text}")
     return f"{type(module).__name__}({', '.join(parts)})"

@@ -1,4 +1,4 @@
-"""One memory for all node types of a heterogeneous graph."""
+"""Virtual node with a common memory for all node types of a heterogeneous graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.nn.addresses import (
     TEMPERATURES,
     Routes,
     Routing,
-    SelfAddresses,
+    build_addresses,
     choose_routing,
     hide_address,
 )
@@ -36,8 +36,8 @@ from mooring.nn.checks import (
 from mooring.nn.hetero_plans import plans_by_type
 from mooring.nn.integrate import SlotFiLM
 from mooring.nn.lazy import lazy_channels
-from mooring.nn.memory import SlotMemory, build_graph_features, carried_slots, gathered
-from mooring.nn.part import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
+from mooring.nn.masks import add_log_weights, drop_writes, hide, readers, sound_nodes, writers
+from mooring.nn.memory import SlotMemory, build_graph_features, call_gathered, carried_slots
 from mooring.nn.slot_read import SlotRead
 from mooring.nn.slot_update import UPDATE_NORMS, SlotUpdate, check_update
 from mooring.nn.slot_write import SlotWrite
@@ -45,15 +45,15 @@ from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag, check_log_weight, described
 from mooring.ops.state import finite_or_zero
 
-# The only type of a module with one width for all; users never see it, and may have a type of this name.
+# The only key of a module whose projections are shared by all types. A user may have a type of this name.
 SHARED = "shared"
 
 
 class View(NamedTuple):
-    """The nodes of one type in one pass: their part of the module, features, routes, who writes and who reads."""
+    """Nodes of one type in one pass: their modules, projected and masked features, routes, plan and masks."""
 
     part: Any
-    seen: Tensor
+    x: Tensor
     routes: Routes | None
     plan: Plan
     writes: Tensor | None
@@ -63,32 +63,31 @@ class View(NamedTuple):
 
 @lazy_channels("parts.{}.integrate.lin_node.weight")
 class HeteroSlotVirtualNode(nn.Module):
-    r"""Features of several node types -> the same, updated through one memory that all of them write and read.
+    r"""Features of several node types -> features updated through one memory that all types write and read.
 
-    Every type writes to the same slots through projections of its own, and the states of the types are merged:
+    Every type writes to the same slots through separate projections, and the states of the types are merged:
 
     .. math::
         Z = \operatorname{update}\Big(\bigoplus_t \operatorname{write}_t(X_t)\Big), \qquad
         X_t' = \operatorname{FiLM}_t(X_t, \operatorname{read}_t(X_t, Z))
 
-    The merge is exact: with projections shared by all types this is :class:`~mooring.nn.SlotVirtualNode` on the nodes
-    of all types together.
+    The merge is exact: with shared projections the module equals :class:`~mooring.nn.SlotVirtualNode` on the nodes of
+    all types together.
 
     Args:
-        channels: width of the features of each type, ``{type: channels}``, with projections for each type; or one
-            width, with projections that all types share. A width of -1 is taken from the first input.
+        channels: width of the features of each type, ``{type: channels}``, for separate projections; or one width, for
+            projections shared by all types. A width of -1 is taken from the first input.
         slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`.
-        memory_channels: width of the slots; if None, the largest width of any type, none of which may be -1.
+        memory_channels: width of the slots; if None, the largest width of a type. Required if a width is -1.
         anchored, temperature, routing, competition, dropout: as in :class:`~mooring.nn.SlotVirtualNode`.
-        graph_channels: width of the ``graph_features`` that forward then takes, as there.
+        graph_channels: width of the ``graph_features`` argument of forward; None if it takes none.
         update: further arguments of :class:`~mooring.nn.SlotUpdate`.
-        hidden_channels: hidden width of FiLM; a quarter of the type's channels (at least 16) if None.
-        init_std: deviation of FiLM's last weights.
+        hidden_channels: hidden width of FiLM; a quarter of the channels of the type (at least 16) if None.
+        init_std: standard deviation of the last weights of FiLM.
 
     Shapes: x_dict ``{type: [nodes, channels]}``, batch_dict ``{type: [nodes]}`` -> ``{type: [nodes, channels]}``.
 
-    A type without nodes, or absent from a call, writes nothing. Nodes left out have no influence, as in
-    :class:`~mooring.nn.SlotVirtualNode`.
+    A type may have no nodes or be absent from a call. Masks act as in :class:`~mooring.nn.SlotVirtualNode`.
 
     >>> memory = HeteroSlotVirtualNode({"user": 8, "item": 12}, slots=3)
     >>> out = memory({"user": torch.randn(5, 8), "item": torch.randn(2, 12)})
@@ -128,9 +127,9 @@ class HeteroSlotVirtualNode(nn.Module):
                     f"{{{str(name)!r}: {width}}}."
                 )
             check_count(who, f"channels of {name!r}", width)
-        called = "channels" if memory_channels is None else "memory_channels"
+        argument = "channels" if memory_channels is None else "memory_channels"
         memory_channels = max(widths.values()) if memory_channels is None else memory_channels
-        check_build(who, memory_channels, slots, heads, called)
+        check_build(who, memory_channels, slots, heads, argument)
         check_share(who, "dropout", dropout)
         if routing is not None:
             check_choice(who, "routing", routing, ("self", "free"), "None")
@@ -147,49 +146,49 @@ class HeteroSlotVirtualNode(nn.Module):
         self.temperature, self.competition, self.init_std = temperature, competition, init_std
         self.hidden_channels, self.update_options = hidden_channels, update
         self.memory_channels, self.slots, self.heads, self.anchored = memory_channels, slots, heads, anchored
-        self.update = SlotUpdate(memory_channels, slots, heads, anchored=anchored, **update)
-        # By name, so that weights find their type whatever the order; names of types may hold dots, of modules not.
+        size = (memory_channels, slots, heads)
+        self.update = SlotUpdate(*size, anchored=anchored, **update)
+        # Keyed by type, so that a state dict does not depend on the order of types. Module names may not have dots.
         self.parts = nn.ModuleDict()
         self.types = {name: ModuleDict.to_internal_key(name) for name in widths}
         for name, width in widths.items():
             hidden = max(width // 4, 16) if hidden_channels is None else hidden_channels
             part = nn.Module()
             part.project = nn.Identity() if width == memory_channels else nn.Linear(width, memory_channels, bias=False)
-            addresses = None
-            if self.routing == "self":
-                addresses = SelfAddresses(memory_channels, slots, heads, memory_channels // heads, temperature)
-            part.write = SlotWrite(
-                memory_channels, slots, heads, temperature=temperature, addresses=addresses, competition=competition
-            )
-            scores: dict[str, Any] = {"temperature": temperature} if addresses is None else {"by_address": True}
-            part.read = SlotRead(memory_channels, slots, heads, out_channels=hidden, **scores)
+            addresses = build_addresses(self.routing, None, *size, temperature)
+            part.write = SlotWrite(*size, temperature=temperature, addresses=addresses, competition=competition)
+            by_address = addresses is not None
+            read_temperature = 1.0 if by_address else temperature
+            part.read = SlotRead(*size, out_channels=hidden, temperature=read_temperature, by_address=by_address)
             part.integrate = SlotFiLM(width, hidden, init_std=init_std)
             self.parts[self.types[name]] = part
         if len(self.parts) < len(widths):
             named = ", ".join(map(repr, widths))
-            raise ValueError(f"{who}: two of the types {named} have one name but for a dot or '#'. Rename one.")
+            raise ValueError(
+                f"{who}: two of the node types {named} map to the same module name ('.' is stored as '#'). Rename one."
+            )
         self.graph_channels = graph_channels
         self.graph = build_graph_features(who, graph_channels, slots, memory_channels)
-        self._share()
-        self.register_load_state_dict_post_hook(_tie)
+        self._tie()
+        self.register_load_state_dict_post_hook(_tie_loaded)
 
-    def _share(self) -> None:
-        """What concerns the slots alone is the first part's, also after a wrapper has taken its place there."""
+    def _tie(self) -> None:
+        """Tie the slot-side parameters of all node types to those of the first, also after PEFT replaced them."""
         first = self._first()
         parts: Any = self.parts.values()
         by_address = self.routing == "self"
         for part in parts:
-            for mine, lent, names in (
+            for module, source, names in (
                 (part.write, first.write, ("null_logit",) if by_address else ("slot", "lin_query", "null_logit")),
                 (part.read, first.read, ("lin_value",) if by_address else ("lin_key", "lin_value")),
                 (part.write.addresses, first.write.addresses, ("slot",) if by_address else ()),
             ):
                 for name in names:
-                    value = getattr(lent, name)
-                    # A parametrised slot is computed at each call: forward hands it over.
-                    computed = isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
-                    if getattr(mine, name) is not value and not computed:
-                        setattr(mine, name, value)
+                    value = getattr(source, name)
+                    # A parametrised slot is computed at each access, and forward passes it on.
+                    is_computed = isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
+                    if getattr(module, name) is not value and not is_computed:
+                        setattr(module, name, value)
 
     def _first(self) -> Any:
         return self.parts[next(iter(self.types.values()))]
@@ -218,61 +217,52 @@ class HeteroSlotVirtualNode(nn.Module):
         graph_features: Tensor | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> dict[str, Tensor] | tuple[dict[str, Tensor], SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`, those of nodes by type; types left out have no mask.
+        """Return the updated nodes of each type.
 
-        The weights of the :class:`~mooring.nn.SlotMemory` have the nodes of one type after those of the other, in the
-        order of ``x_dict``.
+        Arguments are those of :class:`~mooring.nn.SlotVirtualNode`, by type if they concern nodes; a type absent from a
+        mask is not masked. Weights in the :class:`~mooring.nn.SlotMemory` are concatenated in the order of ``x_dict``.
         """
-        return_state = check_return_state(type(self).__name__, return_state)
+        who = type(self).__name__
+        return_state = check_return_state(who, return_state)
         if not torch.compiler.is_compiling():
-            self._share()
-        given: dict[str, Any] = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "sources": sources}
-        given |= {"plan_dict": plan_dict, "targets": targets, "log_weight": log_weight}
-        for name, one in {"x_dict": x_dict, **given}.items():
-            if not (isinstance(one, Mapping) or (one is None and name != "x_dict")):
+            self._tie()
+        masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        arguments = {"batch_dict": batch_dict, "ptr_dict": ptr_dict, "plan_dict": plan_dict, **masks}
+        for name, mapping in {"x_dict": x_dict, **arguments}.items():
+            if not (isinstance(mapping, Mapping) or (mapping is None and name != "x_dict")):
                 raise TypeError(
-                    f"{type(self).__name__}: {name} is {described(one)} but a dictionary by node type was expected. "
-                    "Pass {type: tensor}."
+                    f"{who}: {name} is {described(mapping)} but a dictionary by node type was expected. Pass "
+                    "{type: tensor}."
                 )
-        given = {name: one or {} for name, one in given.items()}
-        self._check(x_dict, given)
-        plans = plans_by_type(
-            type(self).__name__, x_dict, given["batch_dict"], given["ptr_dict"], given["plan_dict"], num_graphs
-        )
-        size = (next(iter(plans.values())).num_graphs, self.slots, self.memory_channels)
-        carried = carried_slots(type(self).__name__, memory, size, next(iter(x_dict.values())))
-        x, who = next(iter(x_dict.values())), type(self).__name__
-        check_graph_features(who, graph_features, x, size[0], self.graph_channels)
-        slot = gathered(self._first().write, "slot_address")
-        masks = [given[key] for key in ("sources", "targets", "log_weight")]
+        arguments = {name: mapping or {} for name, mapping in arguments.items()}
+        self._check(x_dict, arguments)
+        batches, offsets, known_plans = (arguments[key] for key in ("batch_dict", "ptr_dict", "plan_dict"))
+        plans = plans_by_type(who, x_dict, batches, offsets, known_plans, num_graphs)
+        x, plan = next(iter(x_dict.values())), next(iter(plans.values()))
+        carried = carried_slots(who, memory, (plan.num_graphs, self.slots, self.memory_channels), x)
+        check_graph_features(who, graph_features, x, plan.num_graphs, self.graph_channels)
+        slot = call_gathered(self._first().write, "slot_address")
         views = {
-            name: self._view(name, x, slot, plans[name], *(mask.get(name) for mask in masks))
+            name: self._view(name, x, slot, plans[name], *(arguments[key].get(name) for key in masks))
             for name, x in x_dict.items()
         }
-        own = gathered(self._first().write, "identity") if carried is None else carried
-        states = [
-            view.part.write(
-                view.seen,
-                view.plan,
-                address=view.routes,
-                sources=view.writes,
-                log_weight=view.log_weight,
-                slots=own,
-            )
-            for view in views.values()
-        ]
+        identity = call_gathered(self._first().write, "identity") if carried is None else carried
+
+        states = [self._write(view, identity) for view in views.values()]
         state = states[0] if len(states) == 1 else ops.merge(*states)
-        slots = self.update(state, own)
+        slots = self.update(state, identity)
         slots = slots if self.graph is None else self.graph(slots, graph_features)
         out = {name: self._read(x_dict[name], view, slots) for name, view in views.items()}
+
         if not return_state:
             return out
-        whole = SlotMemory(state, slots)
+        inside = SlotMemory(state, slots)
         if return_state == "slots":
-            return out, whole
-        weights = [self._weights(view, one, whole, own) for view, one in zip(views.values(), states, strict=True)]
-        written, read = (torch.cat(one) for one in zip(*weights, strict=True))
-        anchor = gathered(self.update, "anchor_weight", state) if self.anchored else None
+            return out, inside
+        pairs = zip(views.values(), states, strict=True)
+        weights = [self._weights(view, state, inside, identity) for view, state in pairs]
+        written, read = (torch.cat(tensors) for tensors in zip(*weights, strict=True))
+        anchor = call_gathered(self.update, "anchor_weight", state) if self.anchored else None
         return out, SlotMemory(state, slots, anchor, written, read)
 
     def _view(
@@ -285,47 +275,44 @@ class HeteroSlotVirtualNode(nn.Module):
         targets: Tensor | None,
         log_weight: Tensor | None,
     ) -> View:
-        """What is left out is hidden before anything is multiplied with it, as in the module for one type."""
+        """Mask the nodes of one type, project them and compute their routes."""
         part = self._part(name)
         writes = writers(sources, log_weight)
         reads = readers(sound_nodes(x, None, writes), targets)
-        takes_part = None if writes is None or reads is None else writes | reads
+        visible = None if writes is None or reads is None else writes | reads
         if self.training and self.dropout:
             log_weight = add_log_weights(log_weight, drop_writes(x, self.slots, self.heads, self.dropout))
-        seen = part.project(hide(x, takes_part))
-        routes = gathered(part.write, "routes", seen, None, slot)
-        return View(part, seen, routes, plan, writes, reads, log_weight)
+        x = part.project(hide(x, visible))
+        routes = call_gathered(part.write, "routes", x, None, slot)
+        return View(part, x, routes, plan, writes, reads, log_weight)
 
-    def _weights(self, view: View, own: SlotState, whole: SlotMemory, slots: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Write and read weights of one type: its own softmax times its share of the mass, and its reads."""
-        part, seen, routes, plan, writes, reads, log_weight = view
-        if writes is not None:
-            log_weight = torch.zeros_like(seen[:, 0]) if log_weight is None else log_weight
-            absent = ~writes if log_weight.dim() == 1 else ~writes[:, None, None]
-            log_weight = log_weight.masked_fill(absent, float("-inf"))
-        given = {
-            "address": hide_address(routes, writes),
-            "slots": slots,
-            "log_weight": log_weight,
-        }
-        written = gathered(part.write, "weights", own, hide(seen, writes), plan, **given)
-        share = (own.log_mass - finite_or_zero(whole.state.log_mass)).exp().index_select(0, plan.index)
-        read = gathered(part.read, "weights", hide(seen, reads), whole.slots, plan, hide_address(routes, reads))
-        return written * share, read if reads is None else read.masked_fill(~reads[:, None, None], 0.0)
+    def _write(self, view: View, slots: Tensor | None) -> SlotState:
+        part, x, routes, plan, writes, _, log_weight = view
+        state: SlotState = part.write(x, plan, address=routes, sources=writes, log_weight=log_weight, slots=slots)
+        return state
 
     def _read(self, x: Tensor, view: View, slots: Tensor) -> Tensor:
-        seen, routes = hide(view.seen, view.reads), hide_address(view.routes, view.reads)
-        context = view.part.read(seen, slots, view.plan, address=routes, targets=view.reads)
+        """Update the nodes of one type that read."""
+        routes = hide_address(view.routes, view.reads)
+        context = view.part.read(hide(view.x, view.reads), slots, view.plan, address=routes, targets=view.reads)
         if self.training and self.dropout:
             context = nn.functional.dropout(context, self.dropout)
         out: Tensor = view.part.integrate(hide(x, view.reads), context, slots, view.plan.batch)
         return out if view.reads is None else torch.where(view.reads.unsqueeze(-1), out, x)
 
+    def _weights(self, view: View, state: SlotState, memory: SlotMemory, slots: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return write and read weights of one type; write weights are scaled by its share of the mass."""
+        part, x, routes, plan, writes, reads, log_weight = view
+        masks = {"sources": writes, "log_weight": log_weight}
+        written = call_gathered(part.write, "weights", state, x, plan, address=routes, slots=slots, **masks)
+        share = (state.log_mass - finite_or_zero(memory.state.log_mass)).exp().index_select(0, plan.index)
+        return written * share, call_gathered(part.read, "weights", x, memory.slots, plan, routes, reads)
+
     def _part(self, name: str) -> Any:
         return self.parts[self.types[SHARED if self.shared else name]]
 
-    def _check(self, x_dict: Mapping[str, Tensor], given: Mapping[str, Mapping[str, Any]]) -> None:
-        """Types, shapes, dtypes and devices of everything but the batches."""
+    def _check(self, x_dict: Mapping[str, Tensor], arguments: Mapping[str, Mapping[str, Any]]) -> None:
+        """Check types, shapes, dtypes and devices of everything but the batches."""
         who = type(self).__name__
         if not x_dict:
             raise ValueError(f"{who}: x_dict has no node type. Pass the features of at least one.")
@@ -334,13 +321,13 @@ class HeteroSlotVirtualNode(nn.Module):
                 known = ", ".join(map(repr, self.types))
                 raise ValueError(f"{who}: x_dict has {name!r} but the module was built for {known}.")
             check_features(self, self.channels[SHARED if self.shared else name], x, f"x of {name!r}")
-        for argument, mapping in given.items():
+        for argument, mapping in arguments.items():
             unknown = [name for name in mapping if name not in x_dict]
             if unknown:
                 raise ValueError(f"{who}: {argument} has {unknown[0]!r} but x_dict has not. Pass features for it too.")
         rows = (self.slots, self.heads)
         for name, x in x_dict.items():
-            masks = {key: given[key].get(name) for key in ("sources", "targets", "log_weight")}
+            masks = {key: arguments[key].get(name) for key in ("sources", "targets", "log_weight")}
             check_nodes(f"{who}, type {name!r}", x, **masks, rows=rows)
             check_log_weight(f"{who}, type {name!r}", masks["log_weight"], x.size(0), rows)
 
@@ -349,12 +336,12 @@ class HeteroSlotVirtualNode(nn.Module):
         parts: Any = self.parts.values()
         widest = max(part.integrate.channels for part in parts)
         memory = None if self.memory_channels == widest else self.memory_channels
-        given: dict[str, Any] = {"memory_channels": memory, "update": self.update_options}
-        given["routing"] = None if self.routing == DEFAULT_ROUTING else self.routing
-        given["temperature"] = None if self.temperature == TEMPERATURES[self.routing] else self.temperature
-        return shown(self, HeteroSlotVirtualNode, channels, "heads", "anchored", **given)
+        values: dict[str, Any] = {"memory_channels": memory, "update": self.update_options}
+        values["routing"] = None if self.routing == DEFAULT_ROUTING else self.routing
+        values["temperature"] = None if self.temperature == TEMPERATURES[self.routing] else self.temperature
+        return shown(self, HeteroSlotVirtualNode, channels, "heads", "anchored", **values)
 
 
-def _tie(module: HeteroSlotVirtualNode, _: Any) -> None:
-    """Loading with ``assign=True`` gives every part slots of its own."""
-    module._share()
+def _tie_loaded(module: HeteroSlotVirtualNode, _: Any) -> None:
+    """Tie the slots again after loading with ``assign=True``, which separates them."""
+    module._tie()

@@ -1,7 +1,4 @@
-"""How the context enters the node: three interchangeable modules that start at, or near, the identity.
-
-Each is an :class:`Integration`, as a module of your own may be.
-"""
+"""Integrations: modules that bring the context into the nodes and start at, or near, the identity."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from torch import Tensor, nn
 
 from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_width, check_width_or_none, shown
-from mooring.nn.slot_write import is_plain
+from mooring.nn.slot_write import is_hooked, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count, check_flag
 
@@ -22,16 +19,15 @@ IntegrationName = Literal["film", "linear_film", "residual", "global_film"]
 
 @runtime_checkable
 class Integration(Protocol):
-    r"""What :class:`~mooring.nn.SlotVirtualNode` expects of the module that brings the context into the nodes.
+    r"""Interface of a module that brings the context into the nodes of :class:`~mooring.nn.SlotVirtualNode`.
 
-    It may also have a method ``residual_gain() -> Tensor | None``. Where that returns a gain :math:`g` per channel,
-    calling the module must mean :math:`h_j + g \odot O_j`; the read then computes that sum itself, without a pass over
-    the nodes, and the module is not called. Where it returns None, or there is no such method, it is called.
+    A method ``residual_gain() -> Tensor | None`` is optional. If it returns a gain :math:`g` per channel, the read
+    computes :math:`h_j + g \odot O_j` without a pass over the nodes, and the module is not called.
     """
 
     @property
     def context_channels(self) -> int:
-        """Width of context it wants from the read; zero if it reads the memory itself and wants none."""
+        """Return the width of the context; 0 if the module uses the slots and no context."""
 
     def __call__(
         self,
@@ -40,46 +36,39 @@ class Integration(Protocol):
         memory: Float[Tensor, "graphs slots channels"],
         batch: Int[Tensor, " nodes"] | None,
     ) -> Float[Tensor, "nodes channels"]:
-        """Nodes, their contexts, the slots and each node's graph -> new nodes; only targets are passed in."""
+        """Return the updated nodes. Only nodes that read are passed in; ``batch`` is the graph of each."""
 
 
 def as_integration(who: str, module: nn.Module) -> Integration:
-    """The module, once it is known to be an integration."""
+    """Return a custom module after checking that it is an integration."""
     width = getattr(module, "context_channels", None)
     if width is None:
         raise TypeError(
             f"{who}: integrate is a {type(module).__name__} without context_channels. Give it that attribute: "
-            "the width of context it wants from the read, 0 for none. See mooring.nn.integrate."
+            "the width of the context, or 0 for none. See mooring.nn.Integration."
         )
     check_count(f"{who}: {type(module).__name__}", "context_channels", width, least=0)
     return cast(Integration, module)
 
 
-def residual_gain(module: object) -> Tensor | None:
-    """The gain by which the read may add its context to the nodes in place of ``module``; None to call it."""
-    gain = getattr(module, "residual_gain", None)
-    return None if gain is None else gain()
-
-
 class SlotFiLM(nn.Module):
-    r"""Node and its own context -> a modulated node.
+    r"""Nodes and their contexts -> modulated nodes.
 
     .. math::
         [\hat\gamma_j, \hat\beta_j] = \operatorname{MLP}([h_j, O_j]), \qquad
         h_j^+ = (1 + \tfrac12 \tanh \hat\gamma_j) \odot h_j + \tanh \hat\beta_j
 
-    The first layer of the MLP is split, :math:`W [h, O] = W_h h + W_O O`, and its right half is the read's output
-    projection: the context arrives already in the hidden width.
+    The first layer of the MLP is split, :math:`W [h, O] = W_h h + W_O O`. Its second half is the output projection of
+    the read, so the context already has the hidden width.
 
     Paper: ``eq:slot-film``; the bounds are those of ``app:protocol``.
 
     Args:
         channels: width of the node features.
         hidden_channels: hidden width of the MLP; channels if None.
-        linear: add :math:`W O_j`. The bounds keep the modulation in the range it was trained on; a count beyond it
-            passes by this path.
-        init_std: deviation of the final map's weights. Zero is the identity, with no gradient to the routing at the
-            first step; the paper's 1e-3 keeps the direct path and lets gradients through.
+        linear: add :math:`W O_j`, an unbounded path for counts beyond the training range.
+        init_std: standard deviation of the final weights. Zero is the identity, and the routing then has no gradient
+            at the first step; the paper's 1e-3 is close to the identity and passes gradients.
     """
 
     def __init__(
@@ -137,7 +126,7 @@ class SlotFiLM(nn.Module):
 class ResidualAdd(nn.Module):
     r"""Node plus context, :math:`h_j^+ = h_j + g \odot O_j`, with one learned gain per channel.
 
-    The cheapest integration: the read does the sum, see :meth:`residual_gain`.
+    The cheapest integration: the read computes the sum, see :meth:`residual_gain`.
 
     Args:
         channels: width of the node features and of the context.
@@ -157,10 +146,8 @@ class ResidualAdd(nn.Module):
         nn.init.constant_(self.gain, self.init_scale)
 
     def residual_gain(self) -> Float[Tensor, " channels"] | None:
-        """The gain, unless a subclass, an instance or a hook makes more of the call than the sum."""
-        overridden = type(self).forward is not ResidualAdd.forward or "forward" in self.__dict__
-        hooked = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-        return None if overridden or hooked else self.gain
+        """Return the gain; None if ``forward`` is overridden or hooked, and must therefore be called."""
+        return None if type(self).forward is not ResidualAdd.forward or is_hooked(self) else self.gain
 
     def forward(
         self,
@@ -177,12 +164,12 @@ class ResidualAdd(nn.Module):
 
 
 class GlobalFiLM(nn.Module):
-    r"""All slots of a graph -> one modulation that every node of it shares.
+    r"""All slots of a graph -> one modulation shared by all its nodes.
 
     .. math::
         [\gamma, \beta] = \Phi(Z_1, \dots, Z_M), \qquad h_j^+ = (1 + \gamma) \odot h_j + \beta
 
-    Nodes select nothing: a target-dependent read has to be synthesised from the product with :math:`h_j`.
+    Nodes do not select slots: a target-dependent read must be synthesised from the product with :math:`h_j`.
 
     Paper: ``eq:global-slot-film``; bounded as in :class:`SlotFiLM`.
     """
@@ -235,7 +222,7 @@ class GlobalFiLM(nn.Module):
 
 
 def default_options(integrate: Any, channels: int) -> tuple[int | None, float | None]:
-    """Hidden width and ``init_std`` of an integration by name where none are given; None where it has no such thing."""
+    """Return the default hidden width and ``init_std`` of an integration; None for an option it does not have."""
     if integrate == "residual":
         return None, 0.1
     if not isinstance(integrate, str):
@@ -251,7 +238,7 @@ def build_integration(
     hidden_channels: int | None,
     init_std: float | None,
 ) -> Integration:
-    """The integration that a module called ``who`` was asked for."""
+    """Build an integration by name, or check a custom one."""
     if not isinstance(integrate, nn.Module):
         check_choice(who, "integrate", integrate, get_args(IntegrationName), "a module")
     hidden, std = default_options(integrate, channels)
@@ -273,6 +260,7 @@ def build_integration(
 
 
 def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: Tensor) -> None:
+    """Check the shapes that a call of the module gets."""
     who = type(module).__name__
     if not isinstance(x, Tensor) or x.shape[1:] != (module.channels,):
         checks.check_rank(who, "x", x, "nodes channels")
@@ -286,6 +274,6 @@ def check_node_and_context(module: SlotFiLM | ResidualAdd, x: Tensor, context: T
 
 
 def modulate(x: Tensor, film: Tensor) -> Tensor:
-    r"""``(1 + tanh(gamma) / 2) * x + tanh(beta)`` for ``film = [gamma, beta]``."""
+    """Compute ``(1 + tanh(gamma) / 2) * x + tanh(beta)`` for ``film = [gamma, beta]``."""
     gamma, beta = film.tanh().to(x.dtype).chunk(2, dim=-1)
     return torch.addcmul(x, gamma, x, value=0.5) + beta

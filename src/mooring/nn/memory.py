@@ -1,4 +1,4 @@
-"""What a virtual node holds after a write, for a look inside."""
+"""The memory of one forward pass, the features of graphs added to it, and method calls under FSDP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.ops import SlotState, checks
 
 
 class SlotMemory(NamedTuple):
-    """The inside of one forward pass; entries a module does not have are None.
+    """Memory of one forward pass; entries that a module does not have are None.
 
     Args:
         state: the two statistics of the write, ``[graphs, slots, heads, dim]`` and ``[graphs, slots, heads]``.
@@ -32,37 +32,37 @@ class SlotMemory(NamedTuple):
     read_weights: Tensor | None = None
 
     def __repr__(self) -> str:
-        """Shapes instead of numbers."""
+        """Describe the memory by its sizes, not by its values."""
         graphs, slots, channels = self.slots.shape
         return f"{type(self).__name__}({graphs} graphs, {slots} slots, {channels} channels)"
 
     def of_graphs(self, spread: Callable[[Tensor], Tensor]) -> SlotMemory:
-        """Apply ``spread`` to everything that has one row per graph."""
+        """Apply ``spread`` to every tensor that has one row per graph."""
         anchor = None if self.anchor_weight is None else spread(self.anchor_weight)
         state = SlotState(*map(spread, self.state))
         return self._replace(state=state, slots=spread(self.slots), anchor_weight=anchor)
 
 
 def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int], x: Tensor) -> Tensor | None:
-    """Return the slots of an earlier layer, if there is one.
+    """Check the memory of an earlier layer and return its slots; None without one.
 
     Args:
         size: graphs, slots and channels of this layer.
-        x: its nodes.
+        x: node features of this layer.
     """
     if memory is None:
         return None
     if not isinstance(memory, SlotMemory):
         raise TypeError(
-            f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass what return_state=True "
-            "gives."
+            f"{who}: memory is {checks.described(memory)} but a SlotMemory was expected. Pass the memory that "
+            "return_state=True returns."
         )
     check_like_nodes(who, "memory.slots", memory.slots, x)
-    # A traced graph does not know the number of graphs; it is told that there is one of them.
-    traced = torch.compiler.is_compiling()
-    if traced:
+    # Under tracing the number of graphs is symbolic; assert equality instead of comparing.
+    tracing = torch.compiler.is_compiling()
+    if tracing:
         torch._check(memory.slots.size(0) == size[0])
-    if tuple(memory.slots.shape)[1:] != size[1:] or (not traced and memory.slots.size(0) != size[0]):
+    if tuple(memory.slots.shape)[1:] != size[1:] or (not tracing and memory.slots.size(0) != size[0]):
         raise ValueError(
             f"{who}: memory has slots of shape {tuple(memory.slots.shape)} but [graphs, slots, channels] = "
             f"{list(size)} was expected. Carry the memory of the same batch between layers of one size."
@@ -71,25 +71,25 @@ def carried_slots(who: str, memory: SlotMemory | None, size: tuple[int, int, int
 
 
 def refuse_memory(who: str, memory: object) -> None:
-    """For a module that starts anew in every layer: None is all it may be given."""
+    """Raise if ``memory`` is passed to a module that cannot continue from a previous layer."""
     if memory is not None:
         raise ValueError(
             f"{who}: got a memory but takes no memory of the layer before. Leave memory out, or use a SlotVirtualNode."
         )
 
 
-# Tensors and nothing else: torch.load may build them without being told to trust the file.
+# They contain tensors only, so torch.load may build them with weights_only=True.
 torch.serialization.add_safe_globals([SlotMemory, SlotState])
 
 
 class GraphFeatures(nn.Module):
-    r"""Slots and features of their graphs -> slots, each shifted by its own linear map of the features.
+    r"""Slots and graph features -> slots, each shifted by a separate linear map of the features.
 
     .. math::
         Z_m \leftarrow Z_m + W_m g
 
-    The shift comes after the norms of :class:`~mooring.nn.SlotUpdate`, like the mass, so that they cannot erase how
-    large a charge is. The state of the write does not depend on it: merges stay exact, and zeros change nothing.
+    Like the mass, the shift is added after the norms of :class:`~mooring.nn.SlotUpdate`, so that they cannot erase the
+    size of a feature. The state of the write does not depend on it, so merges stay exact. Zero features change nothing.
 
     Args:
         graph_channels: width of the features.
@@ -120,18 +120,19 @@ class GraphFeatures(nn.Module):
 
 
 def build_graph_features(who: str, graph_channels: int | None, slots: int, channels: int) -> GraphFeatures | None:
+    """Build :class:`GraphFeatures`; None without ``graph_channels``."""
     check_width_or_none(who, "graph_channels", graph_channels, 1)
     return None if graph_channels is None else GraphFeatures(graph_channels, slots, channels)
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Return whether the parameters are whole only while the module is called: it was given to ``fully_shard``."""
+    """Return whether the parameters are whole only during a call of the module, because FSDP shards it."""
     fsdp = None if torch.compiler.is_compiling() else sys.modules.get("torch.distributed.fsdp")
     return isinstance(module, getattr(fsdp, "FSDPModule", ()))
 
 
-def gathered(module: nn.Module, method: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a method with the parameters of the module gathered, as FSDP gathers them for its forward."""
+def call_gathered(module: nn.Module, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method; FSDP then gathers the parameters for it as it does for ``forward``."""
     if is_sharded(module) and method not in vars(module):
         sys.modules["torch.distributed.fsdp"].register_fsdp_forward_method(module, method)
     return getattr(module, method)(*args, **kwargs)

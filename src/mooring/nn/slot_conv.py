@@ -1,8 +1,7 @@
-"""A local convolution and a global memory in one layer."""
+"""Local convolution and global memory as one layer."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Mapping
 from typing import Any, Literal, cast
@@ -14,8 +13,8 @@ from torch_geometric.nn.resolver import activation_resolver, normalization_resol
 
 from mooring.nn.checks import check_features, check_nodes, check_return_state, check_share, shown
 from mooring.nn.lazy import UNKNOWN, lazy_channels
+from mooring.nn.masks import hide, sound_nodes, writers
 from mooring.nn.memory import SlotMemory
-from mooring.nn.part import hide, sound_nodes, writers
 from mooring.nn.slot_virtual_node import SlotVirtualNode
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_count
@@ -31,22 +30,22 @@ class SlotConv(nn.Module):
         h' = \operatorname{memory}(h), \qquad
         x' = \operatorname{LN}(h' + \operatorname{MLP}(h'))
 
-    Called like PyG's ``GPSConv``, with slots in place of its dense attention: cost is linear in the nodes, nothing is
-    padded, and LayerNorm in place of BatchNorm keeps a graph's output independent of its batch mates.
+    Called like PyG's ``GPSConv``, with slots instead of dense attention: the cost is linear in the nodes, nothing is
+    padded, and with LayerNorm instead of BatchNorm the output of a graph does not depend on its batch mates.
 
     Args:
-        channels: width of the node features, in and out; -1 takes that of the first input.
+        channels: width of the node features, in and out; -1 takes the width of the first input.
         conv: local layer from channels to channels, or None for the memory alone.
-        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`, whose defaults they have if None.
+        slots, heads: as in :class:`~mooring.nn.SlotVirtualNode`; None is its default.
         dropout: on the local message and inside the MLP.
         act: activation of the MLP, by PyG's name.
-        norm: normalisation after the local layer and at the end, by PyG's name; ``"graph_norm"`` and its like are told
-            which nodes are one graph. BatchNorm alone makes a graph's output depend on its batch mates.
-        memory: a virtual node of your own in place of slots, heads and kwargs, which must then be absent.
+        norm: normalisation after the local layer and at the end, by PyG's name. Norms that take ``batch`` (e.g.
+            ``graph_norm``) receive it. Only BatchNorm makes the output of a graph depend on its batch mates.
+        memory: a custom virtual node instead of slots, heads and kwargs.
         kwargs: further arguments of :class:`~mooring.nn.SlotVirtualNode`.
 
-    A node that the memory leaves out still takes part in the local layer. If it holds NaN or infinity it is zero to
-    its neighbours there, comes back unchanged and has no influence on any gradient.
+    A node that the memory leaves out is still part of the local layer. If it is NaN or infinite, its neighbours see
+    zeros, it is returned unchanged, and it influences no gradient.
 
     >>> from torch_geometric.nn import GCNConv
     >>> layer = SlotConv(8, GCNConv(8, 8), slots=2)
@@ -92,7 +91,7 @@ class SlotConv(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        # PyG's reset walks into containers: a local layer may be an nn.Sequential, which has none of its own.
+        # PyG's reset descends into containers such as nn.Sequential, which have no reset_parameters.
         for module in (self.conv, self.memory, self.norm_local, self.norm_out, self.mlp):
             reset(module)
 
@@ -120,24 +119,26 @@ class SlotConv(nn.Module):
         memory_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Tensor | tuple[Tensor, SlotMemory]:
-        """
+        """Return the updated nodes.
+
         Args:
             x: node features, or a pair (x_src, x_dst); the memory is applied to x_dst.
-            edge_index: as the local layer takes it.
+            edge_index: edges as the local layer takes them.
             batch, ptr, plan, num_graphs, memory, return_state: as in :class:`~mooring.nn.SlotVirtualNode`.
-            memory_kwargs: further arguments of the memory's call: sources, targets, log_weight, graph_features.
-            kwargs: further arguments of the local layer's call, edge attributes and the like.
+            memory_kwargs: further arguments of the memory: sources, targets, log_weight, graph_features.
+            kwargs: further arguments of the local layer, such as edge attributes.
         """
         x_src, x = x if isinstance(x, tuple) else (None, x)
-        given = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory, "return_state": return_state}
-        masks = self._check(x, batch, given, memory_kwargs, kwargs)
+        options = {"ptr": ptr, "plan": plan, "num_graphs": num_graphs, "memory": memory, "return_state": return_state}
+        masks = self._check(x, batch, options, memory_kwargs, kwargs)
+        # A custom memory need not have the arguments that are not used.
+        options = {name: value for name, value in options.items() if value is not None and value is not False}
         graphs = self._graphs_for_norms(x, batch, ptr, plan, num_graphs)
         sound = sound_nodes(x, None, writers(masks.get("sources"), masks.get("log_weight")))
         h = hide(x, sound)  # before the conv, not only before the memory: 0 * NaN in a backward is NaN
         if self.conv is not None:
             message = self.conv(h if x_src is None else (x_src, h), edge_index, **kwargs)
             h = self.norm_local(h + self.dropout(message), **graphs)
-        options = {name: value for name, value in given.items() if value is not None and value is not False}
         h = self.memory(h, batch, **options, **masks)
         h, state = h if return_state else (h, None)
         h = self.norm_out(h + self.mlp(h), **graphs)
@@ -147,7 +148,7 @@ class SlotConv(nn.Module):
     def _graphs_for_norms(
         self, x: Tensor, batch: Tensor | Plan | None, ptr: Tensor | None, plan: Plan | None, num_graphs: int | None
     ) -> dict[str, Any]:
-        """Return the graph of each node for norms that take it, such as ``graph_norm``."""
+        """Return the ``batch`` argument of norms that take it, such as ``graph_norm``."""
         if not self.norms_by_graph:
             return {}
         batch = batch if plan is None else plan
@@ -157,21 +158,21 @@ class SlotConv(nn.Module):
         self,
         x: Tensor,
         batch: Tensor | Plan | None,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         memory_kwargs: Any,
         conv_kwargs: Mapping[str, Any],
     ) -> Mapping[str, Any]:
-        """Check the arguments that the layer itself uses; return the further arguments of the memory's call."""
+        """Check the arguments that the layer itself uses, and return ``memory_kwargs`` as a mapping."""
         who = type(self).__name__
         check_features(self, self.channels, x)
-        check_return_state(who, given["return_state"])
+        check_return_state(who, options["return_state"])
         if memory_kwargs is not None and not isinstance(memory_kwargs, Mapping):
             raise TypeError(
                 f"{who}: memory_kwargs is {checks.described(memory_kwargs)} but a dictionary of the memory's arguments "
                 "was expected, e.g. {'sources': mask}."
             )
         masks: Mapping[str, Any] = memory_kwargs or {}
-        for name in masks.keys() & {*given, "batch"}:
+        for name in masks.keys() & {*options, "batch"}:
             raise ValueError(f"{who}: memory_kwargs has {name!r}. Pass {name} to the layer itself, which uses it too.")
         if self.conv is None and conv_kwargs:
             raise TypeError(
@@ -188,14 +189,14 @@ class SlotConv(nn.Module):
 
 
 def _memory(who: str, memory: nn.Module | None, channels: int, options: dict[str, Any]) -> nn.Module:
-    """The given memory, or one built with the options that are not None."""
-    given = {name: option for name, option in options.items() if option is not None}
+    """Check a custom memory, or build one with the options that are not None."""
+    options = {name: option for name, option in options.items() if option is not None}
     if memory is None:
-        return SlotVirtualNode(channels, **given)
-    if given:
+        return SlotVirtualNode(channels, **options)
+    if options:
         raise ValueError(
-            f"{who}: got a memory and {', '.join(f'{name}={option!r}' for name, option in given.items())} for building "
-            "one. Pass either."
+            f"{who}: got a memory and {', '.join(f'{name}={option!r}' for name, option in options.items())} for "
+            "building one. Pass either."
         )
     width = getattr(memory, "channels", channels)
     if width not in (channels, UNKNOWN):
@@ -211,22 +212,19 @@ def _norm(who: str, norm: Any, channels: int) -> nn.Module:
     if norm == "layer_norm":
         return nn.LayerNorm(channels)
     try:
-        found = _resolved(norm, channels)
-        if not isinstance(found, nn.Module):
+        try:
+            module = normalization_resolver(norm)  # without a width, e.g. PairNorm, whose first argument is a scale
+        except TypeError:
+            module = normalization_resolver(norm, channels)
+        if not isinstance(module, nn.Module):
             raise TypeError
-        inspect.signature(found.forward).bind(None)  # of the nodes alone, unlike MessageNorm
+        inspect.signature(module.forward).bind(None)  # unlike MessageNorm it takes only the nodes
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"{who}: norm is {checks.described(norm)} but None or the name of a normalisation of nodes was expected, "
             "e.g. 'layer_norm' or 'batch_norm'."
         ) from error
-    return found
-
-
-def _resolved(norm: Any, channels: int) -> nn.Module:
-    with contextlib.suppress(TypeError):  # one without a width, such as PairNorm, whose first argument is a scale
-        return normalization_resolver(norm)
-    return normalization_resolver(norm, channels)
+    return module
 
 
 def _activation(who: str, act: Any) -> nn.Module:

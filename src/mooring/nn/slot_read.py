@@ -1,9 +1,9 @@
-"""Slots -> nodes, with learned projections."""
+"""The read: slots -> nodes, with learned projections."""
 
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,8 +22,9 @@ from mooring.nn.checks import (
     check_width_or_none,
     shown,
 )
-from mooring.nn.part import hide
-from mooring.nn.slot_write import folds_values, is_plain
+from mooring.nn.integrate import SlotFiLM
+from mooring.nn.masks import hide
+from mooring.nn.slot_write import folds_values, is_hooked, is_plain
 from mooring.ops import Plan, checks
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import make_plan
@@ -31,7 +32,7 @@ from mooring.ops.read import read_planned, read_scored
 
 
 class SlotRead(nn.Module):
-    r"""Node features and slot memory -> a context for every node, by cross-attention over the slots of its graph.
+    r"""Node features and slots -> a context for every node, by cross-attention to the slots of its graph.
 
     .. math::
         \rho_{jm} = \operatorname{softmax}_m \frac{(h_j U_Q)^\top (Z_m U_K)}{\tau \sqrt d}, \qquad
@@ -39,12 +40,12 @@ class SlotRead(nn.Module):
 
     Paper: ``eq:slotreadout``, ``eq:target-slot-read``; by address, the keys are the static slot addresses.
 
-    Where it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the slots' keys and values: a node then costs two
-    skinny matrix products and no ``channels x channels`` one.
+    If it is cheaper, :math:`U_Q` and :math:`U_O` are folded into the keys and values of the slots, and a node costs two
+    skinny matrix products instead of a ``channels x channels`` one.
 
     Args:
         channels, slots, heads, temperature: as in :class:`SlotWrite`.
-        by_address: read where :meth:`SlotWrite.routes` of the write leads, in place of keys of the slots' content.
+        by_address: score by the routes of the write (:meth:`SlotWrite.routes`) instead of by keys of the content.
         out_channels: width of the context; channels if None.
 
     Shapes: x ``[nodes, channels]``, memory ``[graphs, slots, channels]`` -> ``[nodes, out_channels]``.
@@ -79,7 +80,7 @@ class SlotRead(nn.Module):
         self.heads = heads
         self.temperature = temperature
         self.slots = slots
-        self.folded: bool | None = None  # by cost; True or False forces an order
+        self.folded: bool | None = None  # None decides by cost
         self.by_address = by_address
         if not by_address:
             self.lin_query = nn.Linear(channels, channels, bias=False)
@@ -105,26 +106,24 @@ class SlotRead(nn.Module):
         plan: Plan | None = None,
         gain: Float[Tensor, " channels"] | None = None,
     ) -> Float[Tensor, "nodes out_channels"]:
-        r"""
+        r"""Return the context of each node.
+
         Args:
-            batch: graph id of each node. A :class:`~mooring.ops.Plan` in its place means that the caller has checked
-                all arguments.
-            targets: the nodes that read. The others get zero, or themselves with ``gain``, and do not influence any
-                gradient.
-            address: where each node reads; by address only.
-            gain: return :math:`h_j + g \odot O_j`; scale and sum cost no pass over the nodes.
+            batch: graph id of each node; pass a :class:`~mooring.ops.Plan` only after checking all arguments.
+            targets: mask of the nodes that read. The context of the others is zero, and they influence no gradient.
+            address: routes of the write, if ``by_address``.
+            gain: return :math:`h_j + g \odot O_j` instead; scale and sum cost no pass over the nodes.
         """
         if not isinstance(batch, Plan):
             batch = self._check(x, memory, batch, address, targets, ptr, plan)
         batch = self._with_graphs_of(memory, batch)
         folded = self.folds(x.size(0), memory.size(0))
-        # Folded, the op receives the nodes themselves and skips those that do not read.
-        seen = x if folded else hide(x, targets)
-        if folded and targets is None and address is not None and address.code is not None:
+        if folded and targets is None and address is not None and address.backend is not None:
             scores, value = cast(Tensor, address.scores), self.values(memory, gain)
-            context = read_scored(address.code, scores, value, batch).to(x.dtype)
+            context = read_scored(address.backend, scores, value, batch).to(x.dtype)
             return context if gain is None else x + context
-        query, key = self.score_parts(seen, memory, address, folded=folded)
+        # If folded, the nodes themselves are queries, and the op skips those that do not read.
+        query, key = self.score_parts(x if folded else hide(x, targets), memory, address, folded=folded)
         if not folded:
             value = self.lin_value(memory.flatten(0, 1)).view(
                 *memory.shape[:2], self.heads, self.channels // self.heads
@@ -140,11 +139,11 @@ class SlotRead(nn.Module):
         return context if residual or gain is None else x + context
 
     def values(self, memory: Tensor, gain: Tensor | None = None) -> Float[Tensor, "graphs slots heads out_channels"]:
-        """Return what slots hold for the nodes, with the output projection, and ``gain``, folded into it."""
+        """Return the values of the slots with output projection and ``gain`` folded in."""
         weight = self.lin_out.weight if gain is None else self.lin_out.weight * gain.unsqueeze(1)
         weight, heads = weight.unflatten(-1, (self.heads, -1)).transpose(0, 1), self.heads
         rows, width = memory.flatten(0, 1), weight.size(1)
-        # Both projections in one where that is less arithmetic, which it is for a narrow context.
+        # Multiply both projections first if that is less arithmetic, as for a narrow context.
         if (
             is_plain(self.lin_value)
             and width * (heads - 1) <= self.channels
@@ -192,7 +191,7 @@ class SlotRead(nn.Module):
         return make_plan(who, batch, None, x.size(0), memory.size(0), count_name="memory.size(0)", device=x.device)
 
     def _with_graphs_of(self, memory: Tensor, plan: Plan) -> Plan:
-        """Return the plan with as many graphs as the memory has: the last ones may be empty."""
+        """Return the plan with the number of graphs of the memory, as the last graphs may be empty."""
         graphs = memory.size(0)
         if torch.compiler.is_compiling() or plan.num_graphs == graphs:
             return plan
@@ -204,7 +203,7 @@ class SlotRead(nn.Module):
         return plan.with_graphs(graphs)
 
     def folds(self, num_nodes: int, num_graphs: int) -> bool:
-        """Whether this batch is read with the projections folded into the slots."""
+        """Return whether this batch is read with the projections folded into the slots."""
         if not is_plain(self.lin_out) or (not self.by_address and not is_plain(self.lin_query)):
             return False
         if self.folded is not None:
@@ -214,7 +213,7 @@ class SlotRead(nn.Module):
     def score_parts(
         self, x: Tensor, memory: Tensor, address: Routes | None, *, folded: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Query ``[nodes, heads or 1, a]``, key ``[(graphs,) slots, heads, a]``; their dot products are the scores."""
+        """Return query ``[nodes, heads or 1, a]`` and key ``[(graphs,) slots, heads, a]`` of the scores."""
         if address is not None:
             return address.node, address.slot
         heads, dim = self.heads, self.channels // self.heads
@@ -232,9 +231,28 @@ class SlotRead(nn.Module):
         memory: Float[Tensor, "graphs slots channels"],
         plan: Plan,
         address: Routes | None = None,
+        targets: Bool[Tensor, " nodes"] | None = None,
     ) -> Float[Tensor, "nodes _ heads"]:
-        """The attention of nodes to the slots of their graph, see :func:`mooring.ops.read_weights`."""
-        return ops.read_weights(*self.score_parts(x, memory, address), plan)
+        """Return the attention of nodes to the slots of their graph, see :func:`mooring.ops.read_weights`."""
+        address = None if address is None else address.hidden(targets)
+        weights = ops.read_weights(*self.score_parts(hide(x, targets), memory, address), plan)
+        return weights if targets is None else weights.masked_fill(~targets[:, None, None], 0.0)
 
     def __repr__(self) -> str:
         return shown(self, SlotRead, self.channels, "heads")
+
+
+def read_film(
+    read: nn.Module, film: nn.Module, x: Tensor, memory: Tensor, plan: Plan, routes: Routes | None
+) -> Tensor | None:
+    """Read and apply Slot-FiLM in one op of the back end; None if modules, dtypes or back end do not allow it."""
+    backend: Any = None if routes is None else routes.backend
+    if not hasattr(backend, "read_film") or type(read) is not SlotRead or type(film) is not SlotFiLM:
+        return None
+    weights = film.plain_weights()
+    if weights is None or film.lin_linear is not None or is_hooked(read) or is_hooked(film):
+        return None
+    if not read.folds(x.size(0), memory.size(0)) or any(tensor.dtype != torch.float32 for tensor in (x, *weights)):
+        return None
+    out: Tensor = backend.read_film(cast(Routes, routes).scores, read.values(memory), plan, x, *weights)
+    return out

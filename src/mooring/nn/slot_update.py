@@ -1,4 +1,4 @@
-"""The slot's own computation between write and read."""
+"""The update: the computation of each slot between write and read."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ MassMap = Literal["mlp", "linear"]
 UpdateNorm = Literal["layer", "batch"]
 MASS_FEATURES, MASS_MAPS, UPDATE_NORMS = get_args(MassFeature), get_args(MassMap), get_args(UpdateNorm)
 
-# What is not an option of the update alone, or has another meaning in a module that contains one.
-OF_EVERY_PART = frozenset({"channels", "slots", "heads", "anchored", "hidden_channels"})
+# Arguments of the update that its container has too, perhaps with another meaning.
+SHARED_ARGUMENTS = frozenset({"channels", "slots", "heads", "anchored", "hidden_channels"})
 
-# The paper's log-odds is -inf for an empty set. Below this floor a mass is e^-20 of the anchor's: nothing was written.
+# The paper's log-odds is -inf for an empty set. At this floor the mass is e^-20 times that of the anchor.
 LOG_ODDS_FLOOR = -20.0
 
 
 class SlotUpdate(nn.Module):
-    r"""Slot state -> slot memory: project, normalise, feed forward, normalise, *then* add the mass.
+    r"""Slot states -> slots: project, normalise, feed forward, normalise, *then* add the mass.
 
     .. math::
         Z = \operatorname{LN}(u + \operatorname{FF}(u)) + \operatorname{MLP}(\text{mass}), \qquad
         u = \operatorname{LN}(S + \mu W_O)
 
-    The mass comes after both LayerNorms so that they cannot erase it. Without an anchor there is no mass channel and
-    the memory is blind to replication.
+    The mass is added after both LayerNorms, so that they cannot erase it. Without an anchor there is no mass channel,
+    and the memory is blind to replication.
 
-    Paper: ``eq:slotread``, ``app:protocol``. Departs: a slot to which nothing was written holds its anchor value, the
-    limit of ``eq:anchored``; the paper leaves the case open.
+    Paper: ``eq:slotread``, ``app:protocol``. Departs: an empty slot holds its anchor value, the limit of
+    ``eq:anchored``; the paper does not define this case.
 
     Args:
         channels, slots, heads: as in :class:`SlotWrite`.
         anchored: give each slot and head a private anchor, a logit and a value.
-        mass: ``"softplus"`` is :math:`\log(1 + Z e^{-s_0})`, finite for an empty set and equal to
-            ``log(1 + count)`` for matching logits: the default. ``"log_odds"`` is the paper's
-            :math:`\log Z - s_0`, here floored at -20, because it is ``-inf`` for an empty set.
-        split: keep content and mass in separate channels; False puts the raw ``eq:anchored`` mixture in the content
-            instead, where LayerNorm sees it.
-        anchor_init: what the anchors' logits start at. Zero suits slots that a handful of nodes write to; where a
-            slot sees many nodes, the log of how many keeps its first mass near one instead of drowning the anchor.
-        mass_map: ``"mlp"`` can bend the mass at will within the range it was trained on; ``"linear"`` carries a
-            logarithm of counts beyond it.
-        norm: ``"layer"``, over the channels of a slot. ``"batch"``, over the graphs of a batch, channel by channel:
-            what many nodes write to a slot is nearly the same in all graphs, and a norm over channels leaves it so. In
-            training graphs then depend on their batch, as under batch norm; in evaluation they do not. Not for one
-            large graph.
-        content_dropout: in training, hide the content of this share of the sets. Proportions and mass together can
-            explain counts that the masses alone do not measure, and what is learned so is lost on larger sets.
-        identity: add the learned slot states, the residual of ``eq:slotread``; None where slots have addresses.
+        mass: ``"softplus"`` is :math:`\log(1 + Z e^{-s_0})`, finite for an empty set and equal to ``log(1 + count)``
+            for equal logits. ``"log_odds"`` is the paper's :math:`\log Z - s_0`, with a floor of -20, because it is
+            ``-inf`` for an empty set.
+        split: keep content and mass in separate channels. If False, the content is the mixture of ``eq:anchored``,
+            which LayerNorm normalises.
+        hidden_channels: hidden width of both MLPs; channels if None.
+        anchor_init: initial logit of the anchors. Zero suits slots that a few nodes write to. For many nodes, the log
+            of their number keeps the initial mass near one.
+        mass_map: ``"mlp"`` fits any function of the mass within the training range; ``"linear"`` extrapolates linearly
+            in the log of the count.
+        norm: ``"layer"`` normalises over the channels of a slot. ``"batch"`` normalises each channel over the graphs of
+            a batch: writes of many nodes are nearly equal in all graphs, and only this norm enlarges the difference. It
+            makes graphs depend on their batch in training, as batch norm does, and does not suit one large graph.
+        content_dropout: in training, hide the content of this share of the sets. Otherwise a model may infer counts
+            from proportions and mass together, which does not generalise to larger sets.
 
-    Shapes: content ``[graphs, slots, heads, channels / heads]`` -> ``[graphs, slots, channels]``.
+    Shapes: content ``[graphs, slots, heads, channels / heads]``, identity ``[slots, channels]``, the residual of
+    ``eq:slotread``, or None if slots have addresses -> ``[graphs, slots, channels]``.
     """
 
     def __init__(
@@ -128,15 +128,15 @@ class SlotUpdate(nn.Module):
     ) -> Float[Tensor, "graphs slots channels"]:
         self._check(state)
         shape, dtype = state.log_mass.shape[:2], self.norm_in.weight.dtype
-        # Slots of all graphs as the rows of one matrix: a linear map then is one call and not four.
+        # The slots of all graphs are the rows of one matrix, so that a linear map is one call instead of four.
         u = self.lin_out(self._content(state).reshape(-1, math.prod(self.state_shape[1:])).to(dtype))
         if identity is not None:
             u = (u.unflatten(0, shape) + identity).flatten(0, 1)
         u = self._normalised(self.norm_in, u, state)
         u = self._normalised(self.norm_out, u + self.feed_forward(u), state)
         if self.training and self.content_dropout:
-            kept = torch.rand(shape[0], 1, 1, device=u.device) >= self.content_dropout
-            u = (u.unflatten(0, shape) * kept).flatten(0, 1)
+            visible = torch.rand(shape[0], 1, 1, device=u.device) >= self.content_dropout
+            u = (u.unflatten(0, shape) * visible).flatten(0, 1)
         if self.anchored and self.split:
             u = u + self.mass_mlp(self.mass_feature(state).flatten(0, 1).to(dtype))
         return u.unflatten(0, shape)
@@ -166,12 +166,12 @@ class SlotUpdate(nn.Module):
             )
 
     def mass_feature(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
-        """How much was written, relative to the anchor."""
+        """Return how much was written, relative to the anchor."""
         odds = state.log_mass - self.anchor_logit
         return softplus(odds) if self.mass == "softplus" else odds.clamp(min=LOG_ODDS_FLOOR)
 
     def anchor_weight(self, state: SlotState) -> Float[Tensor, "graphs slots heads"]:
-        """The anchors' share of the softmax, see :func:`mooring.ops.anchor_weight`."""
+        """Return the share of the anchors in the softmax, see :func:`mooring.ops.anchor_weight`."""
         return ops.anchor_weight(state, self.anchor_logit)
 
     def _content(self, state: SlotState) -> Tensor:
@@ -187,16 +187,16 @@ class SlotUpdate(nn.Module):
 
 
 def idle_options(*, anchored: bool, split: bool) -> tuple[str, ...]:
-    """The options of an update that have no effect."""
+    """Return the names of the options of an update that have no effect."""
     if not anchored:
         return "mass", "split", "anchor_init", "mass_map"
     return () if split else ("mass", "mass_map")
 
 
 def check_update(who: str, *, anchored: Any, **options: Any) -> tuple[bool, bool]:
-    """Check the options of an anchor and its mass, for a module called ``who``; return ``anchored`` and ``split``."""
+    """Check the options of anchor and mass; return ``anchored`` and ``split``."""
     parameters = inspect.signature(SlotUpdate).parameters
-    defaults = {name: one.default for name, one in parameters.items() if name not in OF_EVERY_PART}
+    defaults = {name: item.default for name, item in parameters.items() if name not in SHARED_ARGUMENTS}
     for name in options.keys() - defaults.keys():
         hint = suggest(name, defaults, f"those of the update are {', '.join(defaults)}.")
         raise TypeError(f"{who}: unknown argument {name!r}; {hint}")

@@ -1,4 +1,4 @@
-"""Nodes -> slots, with learned projections."""
+"""The write: nodes -> slots, with learned projections."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mooring import ops
-from mooring.nn.addresses import Addresses, Routes, address_width, check_addresses, hide_address, route
+from mooring.nn.addresses import Addresses, Routes, SelfAddresses, check_addresses, hide_address, route
 from mooring.nn.checks import check_address, check_build, check_input, check_like_nodes, check_positive, shown
+from mooring.nn.masks import add_log_weights, hide, writers
 from mooring.nn.memory import is_sharded
-from mooring.nn.part import add_log_weights, hide, writers
 from mooring.ops import SlotState
 from mooring.ops.checks import check_flag
 from mooring.ops.plan import Plan
@@ -30,21 +30,20 @@ class SlotWrite(nn.Module):
 
     Paper: ``eq:slotread`` up to the output projection; with ``addresses``, the controlled routing of ``app:protocol``.
 
-    Where it is cheaper the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and
-    :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i` (see :mod:`mooring.nn.slot_write`), so that no
-    ``nodes x channels x channels`` product is formed. A projection that is not a plain ``nn.Linear`` (an adapter, one
-    with hooks, a quantised one) is always called.
+    If it is cheaper, the projections are folded into the slots, :math:`q^\top (W_K x) = (W_K^\top q)^\top x` and
+    :math:`\sum_i a_i W_V x_i = W_V \sum_i a_i x_i`, and no ``nodes x channels x channels`` product is formed. A
+    projection that is not a plain ``nn.Linear`` (an adapter, hooks, quantised weights) is always called.
 
     Args:
         channels: width of the node features.
-        slots, heads: each head of each slot attends on its own; heads divide channels.
+        slots, heads: each head of each slot attends separately; heads divide channels.
         temperature: the paper's :math:`\tau`; lower is sharper.
         addresses: route by static addresses instead of by content.
-        competition: let the slots compete for each node: in every head a node hands out one unit over the slots and a
-            null slot that is not kept, whose logit is learned. Masses are then soft counts. A log weight multiplies
-            what a node hands out and takes no part in the competition. See :func:`mooring.ops.compete`.
+        competition: let the slots compete for each node. In every head a node distributes one unit over the slots and a
+            null slot, which has a learned logit and is discarded. Masses are then soft counts. A log weight multiplies
+            the unit and does not enter the competition. See :func:`mooring.ops.compete`.
 
-    Nodes left out (no source, a multiplicity of zero) have no influence whatever they hold, on values or on gradients.
+    Nodes that are not sources, or have multiplicity zero, influence neither values nor gradients, even if they are NaN.
 
     Shapes: x ``[nodes, channels]`` -> content ``[graphs, slots, heads, channels / heads]``, log_mass
     ``[graphs, slots, heads]``.
@@ -74,7 +73,7 @@ class SlotWrite(nn.Module):
         self.heads = heads
         self.temperature = temperature
         self.slots = slots
-        self.folded: bool | None = None  # by cost; True or False forces an order
+        self.folded: bool | None = None  # None decides by cost
         self.addresses = addresses
         if addresses is None:
             self.slot = nn.Parameter(torch.empty(slots, channels))
@@ -107,16 +106,18 @@ class SlotWrite(nn.Module):
         slots: Float[Tensor, "*graphs slots channels"] | None = None,
         dropped: Float[Tensor, "nodes slots heads"] | None = None,
     ) -> SlotState:
-        """
+        """Return the state of every slot.
+
         Args:
-            batch: graph id of each node. A :class:`~mooring.ops.Plan` in its place means that the caller has checked
-                all arguments.
-            address: where each node writes, or the :class:`Routes` that were made of it.
-            slots: slots of each graph in place of the learned ones: a memory carried from another layer.
-            dropped: log weights of the writes that dropout keeps, added to the scores.
+            batch: graph id of each node; pass a :class:`~mooring.ops.Plan` only after checking all arguments.
+            address: raw address of each node, or the :class:`Routes` computed from it.
+            slots: slots of an earlier layer, used in place of the learned ones.
+            dropped: log weights of dropout, added to the scores.
         """
         if not isinstance(batch, Plan):
-            batch = self._check(x, batch, address, sources, log_weight, num_graphs, ptr, plan)
+            check_address(type(self).__name__, address, x, self.address_channels)
+            masks: dict[str, Any] = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
+            batch = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
             if slots is not None:
                 self._check_slots(slots, x, batch.num_graphs)
         writes = writers(sources, log_weight)
@@ -124,13 +125,13 @@ class SlotWrite(nn.Module):
         folded = self._folds_values(x.size(0), batch.num_graphs)
         bias = add_log_weights(log_weight, dropped)
         weights: dict[str, Any] = {"log_weight": bias, "where": writes, "null_logit": self.null_logit}
-        if folded and isinstance(address, Routes) and address.code is not None:
+        if folded and isinstance(address, Routes) and address.backend is not None:
             scores, shape = cast(Tensor, address.scores), (self.slots, self.heads)
-            return self._project(write_scored(address.code, scores, x, shape, batch, **weights))
+            return self._project(write_scored(address.backend, scores, x, shape, batch, **weights))
         query, key = self.score_parts(x, hide_address(address, writes), slots)
         heads, dim = self.heads, self.channels // self.heads
         if folded:
-            # Passing one tensor twice lets the op see that keys and values are the same memory.
+            # If keys and values are one tensor, the op reads it once.
             value = key if self.addresses is None and self._folds_keys() else x.unsqueeze(1)
         else:
             value = self.lin_value(x).unflatten(-1, (heads, dim))
@@ -138,29 +139,14 @@ class SlotWrite(nn.Module):
         return self._project(state) if folded else state
 
     def _project(self, state: SlotState) -> SlotState:
-        """Apply the projection of the values to what slots hold of the nodes themselves."""
+        """Project the content of slots that were written with unprojected nodes."""
         weight = self.lin_value.weight.unflatten(0, (self.heads, -1))
         return SlotState(ops.map_heads(state.content, weight), state.log_mass)
-
-    def _check(
-        self,
-        x: Tensor,
-        batch: Tensor | None,
-        address: Tensor | Routes | None,
-        sources: Tensor | None,
-        log_weight: Tensor | None,
-        num_graphs: int | None,
-        ptr: Tensor | None,
-        plan: Plan | None,
-    ) -> Plan:
-        masks: dict[str, Any] = {"sources": sources, "log_weight": log_weight, "rows": (self.slots, self.heads)}
-        check_address(type(self).__name__, address, x, self.address_channels)
-        return check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
 
     def _check_slots(self, slots: Tensor, x: Tensor, num_graphs: int) -> None:
         who, shape = type(self).__name__, (self.slots, self.channels)
         check_like_nodes(who, "slots", slots, x)
-        # A traced graph does not know the number of graphs.
+        # Under tracing the number of graphs is symbolic.
         graphs = slots.shape[:-2] if torch.compiler.is_compiling() else (num_graphs,) * (slots.dim() > 2)
         if slots.dim() not in (2, 3) or tuple(slots.shape) != (*graphs, *shape):
             raise ValueError(
@@ -169,13 +155,13 @@ class SlotWrite(nn.Module):
             )
 
     def _folds_keys(self) -> bool:
-        """Whether the key projection is folded into the queries."""
+        """Return whether the key projection is folded into the queries."""
         if not is_plain(self.lin_key):
             return False
         return folds_keys(self.slots, self.heads, self.channels) if self.folded is None else self.folded
 
     def _folds_values(self, num_nodes: int, num_graphs: int) -> bool:
-        """Whether the value projection of this batch is folded into the slots."""
+        """Return whether the value projection is folded into the slots for this batch."""
         if not is_plain(self.lin_value):
             return False
         if self.folded is not None:
@@ -184,13 +170,13 @@ class SlotWrite(nn.Module):
 
     @property
     def address_channels(self) -> int | None:
-        """Width of the addresses that forward expects; None if it expects none."""
-        return address_width(self.addresses)
+        """Return the width of the addresses that forward takes; None if it takes none."""
+        return None if isinstance(self.addresses, SelfAddresses | None) else self.addresses.address_channels
 
     def score_parts(
         self, x: Tensor, address: Tensor | Routes | None, slots: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Query ``[(graphs,) slots, heads, a]``, key ``[nodes, heads or 1, a]``; their dot products are the scores."""
+        """Return query ``[(graphs,) slots, heads, a]`` and key ``[nodes, heads or 1, a]`` of the scores."""
         if self.addresses is not None:
             routes = route(self.addresses, x, address)
             return routes.slot, routes.node
@@ -205,7 +191,7 @@ class SlotWrite(nn.Module):
     def routes(
         self, x: Tensor, address: Tensor | None = None, slot: Tensor | None = None, part: Tensor | None = None
     ) -> Routes | None:
-        """Return both sides of the scores by address, for the read to share; None if content does the routing.
+        """Return both sides of the scores by address, shared with the read; None if content does the routing.
 
         Args:
             slot: slot addresses in place of those of the module.
@@ -214,16 +200,16 @@ class SlotWrite(nn.Module):
         return None if self.addresses is None else route(self.addresses, x, address, slot, part)
 
     def slot_address(self) -> Float[Tensor, "slots heads dim"] | None:
-        """Return the slot addresses, for another write to share; None if content does the routing."""
+        """Return the slot addresses, shared with another write; None if content does the routing."""
         if self.addresses is None:
             return None
         return self.addresses.slot.clone() if is_sharded(self) else self.addresses.slot
 
     def identity(self) -> Float[Tensor, "slots channels"] | None:
-        """The learned slots, for the residual of the update; None where slots have addresses."""
+        """Return the learned slots, for the residual of the update; None if slots have addresses."""
         if self.addresses is not None:
             return None
-        # FSDP frees what it gathered when this returns.
+        # FSDP frees the gathered parameter on return.
         return self.slot.clone() if is_sharded(self) else self.slot
 
     def weights(
@@ -234,11 +220,17 @@ class SlotWrite(nn.Module):
         *,
         address: Float[Tensor, "nodes address_channels"] | Routes | None = None,
         slots: Float[Tensor, "*graphs slots channels"] | None = None,
+        sources: Bool[Tensor, " nodes"] | None = None,
         log_weight: Float[Tensor, "nodes *rows"] | None = None,
         alone: bool = True,
     ) -> Float[Tensor, "nodes slots heads"]:
-        """The attention of slots to nodes behind a state of this write, see :func:`mooring.ops.write_weights`."""
-        query, key = self.score_parts(x, address, slots)
+        """Return the attention of slots to nodes in a state of this write, see :func:`mooring.ops.write_weights`."""
+        if sources is not None:
+            # Masked before the exponential: the score of a node that does not write may be far above the mass.
+            log_weight = torch.zeros_like(x[:, 0]) if log_weight is None else log_weight
+            absent = ~sources if log_weight.dim() == 1 else ~sources[:, None, None]
+            log_weight = log_weight.masked_fill(absent, float("-inf"))
+        query, key = self.score_parts(hide(x, sources), hide_address(address, sources), slots)
         null = self.null_logit
         return ops.write_weights(state, query, key, plan, log_weight=log_weight, null_logit=null, alone=alone)
 
@@ -247,7 +239,7 @@ class SlotWrite(nn.Module):
 
 
 def folds_keys(slots: int, heads: int, channels: int) -> bool:
-    """Whether folding the keys' projection into the slots' queries saves arithmetic.
+    """Return whether folding the projection of the keys into the queries of the slots saves arithmetic.
 
     Folded, a node costs ``slots * heads * channels``; projected, ``channels * channels`` and then ``slots * channels``.
     """
@@ -255,10 +247,10 @@ def folds_keys(slots: int, heads: int, channels: int) -> bool:
 
 
 def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_graphs: int) -> bool:
-    """Whether to fold projections into what each graph's slots hold.
+    """Return whether to fold projections into the content of the slots.
 
-    That saves each node what :func:`folds_keys` counts, but makes ``slots * heads`` full-width rows per graph, each
-    through a head's matrix. Inside a compiled graph the number of graphs is not known, and the nodes alone decide.
+    Folding saves what :func:`folds_keys` counts per node, but adds ``slots * heads`` rows of full width per graph, each
+    multiplied by the matrix of a head. Under tracing the number of graphs is symbolic, and only nodes are counted.
     """
     if not folds_keys(slots, heads, channels):
         return False
@@ -267,11 +259,11 @@ def folds_values(slots: int, heads: int, channels: int, num_nodes: int, num_grap
 
 
 def is_plain(linear: nn.Module, *, bias: bool = False) -> bool:
-    """Return whether a projection is a linear map and nothing else, so that its weight can be used without a call.
+    """Return whether a projection is only a linear map, so that its weight may be used without calling it.
 
-    An adapter, a hook, a parametrisation, a quantised layer or weight, or a ``forward`` of an instance does something
-    when it is called. (Hooks on all modules at once see only what is called.) A bias cannot be folded; ``bias=True``
-    accepts one that the caller adds itself.
+    Adapters, hooks, parametrisations, quantised layers and an overridden ``forward`` act when the module is called.
+    (Global hooks see only modules that are called.) A bias cannot be folded; ``bias=True`` accepts a bias that the
+    caller adds.
     """
     if type(linear) is not nn.Linear or (linear.bias is not None and not bias) or is_hooked(linear):
         return False
@@ -280,6 +272,6 @@ def is_plain(linear: nn.Module, *, bias: bool = False) -> bool:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Return whether a call of the module does more than its class says."""
+    """Return whether a call of the module runs a hook or a ``forward`` of the instance."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return "forward" in module.__dict__ or any(hooks)

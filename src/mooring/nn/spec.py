@@ -1,4 +1,4 @@
-"""Everything a slot module is built from, as one value that configs hold and hand on."""
+"""The options of a slot module as one value, for configs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from mooring.ops.checks import check_count, check_flag, described
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What a user may choose about a global memory, whatever task it serves; a module ignores what it does not need.
+    """Options of a global memory for any task. A module ignores the options that do not concern it.
 
-    Each is an argument of :class:`~mooring.nn.SlotVirtualNode` and documented there. Three are missing: ``anchored``,
-    which decides which model this is, ``merge``, which is code, and ``graph_channels``, as no task has features of
-    graphs. ``mooring run`` says which of the options that were set a model ignores.
+    They are arguments of :class:`~mooring.nn.SlotVirtualNode`, except ``anchored`` (which selects the model), ``merge``
+    (a function) and ``graph_channels`` (no task has graph features). ``mooring run`` reports the options that were set
+    and that a model ignores.
 
     Args:
-        routing: as there; where a task gives addresses they are used, whatever this is.
-        address_norm: as there; without self-addressing it has no effect.
         slots, heads, temperature, mass, split, integrate, update_channels, anchor_init, mass_map, update_norm,
-            content_dropout, dropout, competition: as there.
-        init_std: as there, with the paper's deviation for FiLM as the default of every integration.
-        hidden_channels: hidden width of a module's own MLPs, FiLM's among them; None is as wide as the nodes, as in the
-            paper. :func:`mooring.zoo.matched` sets it.
+            content_dropout, dropout, competition: as in :class:`~mooring.nn.SlotVirtualNode`.
+        routing: likewise, if the task has no addresses.
+        address_norm: likewise; it has an effect with self-addressing only.
+        init_std: likewise, but 1e-3 by default for every integration.
+        hidden_channels: hidden width of all MLPs, including FiLM; if None, the width of the nodes, as in the paper.
+            :func:`mooring.zoo.matched` sets it.
 
     >>> MemoryOptions(slots=4).at(channels=16).slots
     4
@@ -60,18 +60,18 @@ class MemoryOptions:
     competition: bool = False
 
     def at(self, channels: int, address_channels: int | None = None) -> MemorySpec:
-        """The same options at the widths of a task."""
+        """Return the options with the widths of a task."""
         options = {item.name: getattr(self, item.name) for item in fields(MemoryOptions)}
         return MemorySpec(channels=channels, address_channels=address_channels, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec(MemoryOptions):
-    """Options and widths: all that a builder of :mod:`mooring.zoo` is given.
+    """Options and widths: the argument of every builder of :mod:`mooring.zoo`.
 
     Args:
         channels: width of the node features, in and out.
-        address_channels: width of the addresses, or None where a task has none.
+        address_channels: width of the addresses; None if the task has none.
     """
 
     channels: int = field()
@@ -79,11 +79,11 @@ class MemorySpec(MemoryOptions):
 
     @property
     def hidden(self) -> int:
-        """The hidden width of a module's own MLPs."""
+        """Return the hidden width of all MLPs."""
         return self.channels if self.hidden_channels is None else self.hidden_channels
 
     def __post_init__(self) -> None:
-        """Check every option here, since a module does not look at those that it has no place for."""
+        """Check every option, since a module checks only the options that concern it."""
         who = type(self).__name__
         for name in ("slots", "heads"):
             check_count(who, name, getattr(self, name))
@@ -103,24 +103,25 @@ class MemorySpec(MemoryOptions):
             check_choice(who, name, getattr(self, name), options)
 
     def arguments(self, **changes: Any) -> dict[str, Any]:
-        """The arguments of :class:`~mooring.nn.SlotVirtualNode`, some of them changed or added.
+        """Return the arguments of :class:`~mooring.nn.SlotVirtualNode`, some of them changed or added.
 
-        Options of the spec that have no effect beside the others are left out: the module would refuse them.
+        Options of the spec that have no effect are left out, since the module would raise an error.
         """
-        given = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
-        if given["address_channels"] is not None:
-            given["routing"] = "given"
-        if given["routing"] != "self" and "address_norm" not in changes:
-            del given["address_norm"]
-        idle = set(idle_options(anchored=given.get("anchored", True), split=given["split"]))
-        hidden, std = default_options(given["integrate"], given["channels"])
+        arguments = {**{item.name: getattr(self, item.name) for item in fields(self)}, **changes}
+        if arguments["address_channels"] is not None:
+            arguments["routing"] = "given"
+        if arguments["routing"] != "self" and "address_norm" not in changes:
+            del arguments["address_norm"]
+        idle = set(idle_options(anchored=arguments.get("anchored", True), split=arguments["split"]))
+        hidden, std = default_options(arguments["integrate"], arguments["channels"])
         idle |= {name for name, default in (("hidden_channels", hidden), ("init_std", std)) if default is None}
-        if given["hidden_channels"] is None and hidden is not None:
-            given["hidden_channels"] = given["channels"]
-        return {name: value for name, value in given.items() if name in changes or name not in idle}
+        if arguments["hidden_channels"] is None and hidden is not None:
+            arguments["hidden_channels"] = arguments["channels"]
+        return {name: value for name, value in arguments.items() if name in changes or name not in idle}
 
 
 def check_spec(who: str, spec: Any) -> None:
+    """Raise TypeError if ``spec`` is not a :class:`MemorySpec`."""
     if not isinstance(spec, MemorySpec):
         width = spec if type(spec) is int else 64
         raise TypeError(

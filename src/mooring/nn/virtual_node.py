@@ -1,4 +1,4 @@
-"""The homogeneous virtual node: one state, the same for every node."""
+"""The homogeneous virtual node: one state for all nodes of a graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from mooring import ops
 from mooring.nn.checks import check_choice, check_finite, check_input, check_return_state, shown
 from mooring.nn.lazy import lazy_channels
+from mooring.nn.masks import hide, readers, sound_nodes, writers
 from mooring.nn.memory import SlotMemory, refuse_memory
-from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.ops import Plan, SlotState
 from mooring.ops.checks import check_count, check_flag
 
@@ -22,30 +22,29 @@ POOLS = get_args(Pool)
 
 @lazy_channels("state")
 class VirtualNode(nn.Module):
-    r"""Node features -> node features updated through one global state, broadcast identically.
+    r"""Node features -> node features updated through one global state, broadcast to all nodes.
 
     .. math::
         z = s + \operatorname{MLP}_3(s + \operatorname{pool}_i h_i), \qquad
         h_j^+ = h_j + \epsilon \operatorname{MLP}([h_j, z])
 
     Paper: the VN of ``app:protocol`` (mean pool, three-layer MLP, residual target MLP with scale 0.2).
-    Departs: "residual target MLP" can be read as an MLP of node and state (``joint``, here the default) or of the state
-    alone, which is the reading of our Two-Radius table.
+    Departs: "residual target MLP" can mean an MLP of node and state (``joint``, the default) or of the state alone, as
+    in our Two-Radius table.
 
     Args:
-        channels: width of the node features, in and out; -1 takes that of the first input.
-        pool: ``"mean"``; ``"sum"``, which counts, as OGB has it; ``"log_sum"``, the same on a logarithmic scale
-            (:math:`\operatorname{asinh}`, channel by channel), for graphs whose plain sum would drown everything after
-            it; ``"max"``.
-        copies: cloned virtual nodes with one initial state and shared updates. They stay equal forever (the paper's
-            symmetry lemma), so they add nothing; kept to show it.
+        channels: width of the node features, in and out; -1 takes the width of the first input.
+        pool: ``"mean"``; ``"max"``; ``"sum"`` (as in OGB), which preserves counts; ``"log_sum"``, the sum on a
+            logarithmic scale (:math:`\operatorname{asinh}` per channel), for large graphs.
+        copies: cloned virtual nodes with the same initial state and shared updates. They stay equal (the paper's
+            symmetry lemma) and add nothing; the option demonstrates it.
         scale: the paper's :math:`\epsilon`.
-        joint: let the target MLP see node and state together; False gives it the state alone, so that every node
-            gets the same update.
+        joint: apply the target MLP to node and state; False applies it to the state alone, so that all nodes of a graph
+            receive the same update.
 
     Shapes: x ``[nodes, channels]``, batch ``[nodes]`` in any order -> ``[nodes, channels]``.
 
-    An empty graph pools to zero. Nodes left out have no influence, as in :class:`~mooring.nn.SlotVirtualNode`.
+    An empty graph pools to zero. Masks act as in :class:`~mooring.nn.SlotVirtualNode`.
 
     >>> VirtualNode(8, pool="sum")(torch.randn(5, 8)).shape
     torch.Size([5, 8])
@@ -102,12 +101,14 @@ class VirtualNode(nn.Module):
         memory: SlotMemory | None = None,
         return_state: bool | Literal["slots"] = False,
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
-        """Arguments as in :class:`~mooring.nn.SlotVirtualNode`; a homogeneous state has no use for ``address``, and no
-        layer goes on from the ``memory`` of another."""
+        """Return the updated nodes. Arguments are those of :class:`~mooring.nn.SlotVirtualNode`.
+
+        ``address`` is ignored, because there is one state; ``memory`` must be None.
+        """
         refuse_memory(type(self).__name__, memory)
         return_state = check_return_state(type(self).__name__, return_state)
-        given: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
-        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **given)
+        masks: dict[str, Any] = {"sources": sources, "targets": targets, "log_weight": log_weight}
+        plan = check_input(self, self.channels, x, batch, ptr=ptr, plan=plan, num_graphs=num_graphs, **masks)
         compact = plan.compact
         num_graphs = compact.num_graphs
         reads = readers(sound_nodes(x, None, writers(sources, log_weight)), targets)
@@ -142,11 +143,10 @@ def pooled_mean(
     log_weight: Float[Tensor, " nodes"] | None = None,
     num_graphs: int | None = None,
 ) -> SlotState:
-    """The state of a slot with a zero query: content is the mean, log_mass the log of the (weighted) count."""
-    nothing = x.new_zeros(x.size(0), 1, 0)
-    query = x.new_zeros(1, 1, 0)
-    writes, value = writers(sources, log_weight), x.unsqueeze(1)
-    return ops.write(query, nothing, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=writes)
+    """Return the state of a slot with a zero query: the mean, and the log of the (weighted) count."""
+    query, key, value = x.new_zeros(1, 1, 0), x.new_zeros(x.size(0), 1, 0), x.unsqueeze(1)
+    writes = writers(sources, log_weight)
+    return ops.write(query, key, value, batch, num_graphs=num_graphs, log_weight=log_weight, where=writes)
 
 
 def pooled_max(
@@ -157,7 +157,7 @@ def pooled_max(
     log_weight: Float[Tensor, " nodes"] | None,
     num_graphs: int,
 ) -> Float[Tensor, "graphs channels"]:
-    """The channel-wise maximum over each graph's sources; zero where there are none."""
+    """Return the maximum per channel over the sources of each graph; zero for a graph without sources."""
     writes = writers(sources, log_weight)
     if writes is not None:
         x = x.masked_fill(~writes.unsqueeze(-1), float("-inf"))

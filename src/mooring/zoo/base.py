@@ -16,8 +16,8 @@ from torch_geometric.utils import to_dense_batch
 from mooring import ops
 from mooring.nn import Addresses, MemorySpec, SlotMemory, SlotUpdate, SlotVirtualNode, SlotWrite
 from mooring.nn.checks import check_address, check_build, check_input, check_return_state
+from mooring.nn.masks import hide, readers, sound_nodes, writers
 from mooring.nn.memory import refuse_memory
-from mooring.nn.part import hide, readers, sound_nodes, writers
 from mooring.nn.spec import check_spec
 from mooring.nn.virtual_node import pooled_mean
 from mooring.ops import Plan, SlotState

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mooring.nn import MemorySpec
 from mooring.nn.checks import check_return_state
-from mooring.nn.part import hide, readers, sound_nodes, writers
+from mooring.nn.masks import hide, readers, sound_nodes, writers
 from mooring.zoo.registry import build
 
 REFERENCE = "anchored"

@@ -172,7 +172,7 @@ class RegisterVirtualNode(SlotRival):
     without nodes contain tokens too, so with ``update_norm="batch"`` they enter the training statistics.
     """
 
-    holds_nodes_alone = False
+    only_nodes_write = False
 
     def __init__(self, spec: MemorySpec, *, tokens: int, silent: bool = False) -> None:
         super().__init__(spec)
