@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("mooring")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail on a test file that cannot be imported.
+
+    Its doctests are collected first and skipped; the half-imported module then counts as a file without tests.
+    """
+    report = yield
+    is_test = isinstance(collector, pytest.File) and collector.path.name.startswith("test_")
+    if is_test and report.skipped and "unable to import module" in str(report.longrepr):
+        report.outcome = "failed"
+    return report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

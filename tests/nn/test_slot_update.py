@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mooring.nn import SlotUpdate
-from mooring.nn.slot_update import LOG_ODDS_FLOOR, AcrossGraphs
+from mooring.nn.masked_batch_norm import MaskedBatchNorm
+from mooring.nn.slot_update import LOG_ODDS_FLOOR
 from mooring.ops import SlotState
 from support import assert_close, assert_finite
 
@@ -158,7 +159,7 @@ def across_graphs() -> SlotUpdate:
 
 
 def test_a_norm_over_graphs_is_batch_norm_of_every_channel_of_every_slot() -> None:
-    ours, theirs = AcrossGraphs(SLOTS, CHANNELS), torch.nn.BatchNorm1d(SLOTS * CHANNELS)
+    ours, theirs = MaskedBatchNorm(SLOTS, CHANNELS), torch.nn.BatchNorm1d(SLOTS * CHANNELS)
     for weight in (ours.weight, ours.bias):
         torch.nn.init.normal_(weight)
     theirs.load_state_dict(
@@ -224,7 +225,7 @@ def test_a_norm_over_graphs_starts_again() -> None:
 
 def test_a_norm_over_graphs_in_half_precision_has_finite_gradients() -> None:
     torch.manual_seed(0)
-    norm = AcrossGraphs(SLOTS, CHANNELS).half()
+    norm = MaskedBatchNorm(SLOTS, CHANNELS).half()
     u = (1e-3 * torch.randn(GRAPHS, SLOTS, CHANNELS)).half().requires_grad_()
     out = norm(u, torch.ones(GRAPHS, dtype=torch.bool))
     assert_finite(*torch.autograd.grad(out.float().square().sum(), [u, *norm.parameters()]))
