@@ -44,6 +44,11 @@ def test_formulas_and_examples_are_markdown(translated: Callable[[str], str]) ->
     assert "```pycon\n>>> 1 + 1\n2\n```" in text
 
 
+def test_indented_lines_of_an_output_stay_in_its_block(translated: Callable[[str], str]) -> None:
+    text = translated("Build it.\n\n    >>> print('a\\n    b')\n    a\n        b\n\nArgs:\n    x: one.")
+    assert "    ```pycon\n    >>> print('a\\n    b')\n    a\n        b\n    ```\n\nArgs:" in text
+
+
 def test_what_has_neither_is_left_as_it_is(translated: Callable[[str], str]) -> None:
     plain = "A line.\n\nArgs:\n    x: a ``tensor``."
     assert translated(plain) == plain
