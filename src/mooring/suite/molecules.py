@@ -36,6 +36,7 @@ METRICS: dict[Kind, tuple[str, ...]] = {
 BATCH = 32
 FEWEST = 10
 # As Hugging Face's hub names them; mooring.contrib.hub loads them too.
+HEADS = 4
 CONFIG, WEIGHTS, ABOUT = "config.json", "model.safetensors", "training.json"
 
 
@@ -159,6 +160,13 @@ class Settings:
     seed: int = 0
 
 
+    def __post_init__(self) -> None:
+        if self.channels % HEADS:
+            raise ValueError(
+                f"train: channels is {self.channels} but a multiple of {HEADS} was expected, as the memory has {HEADS} "
+                f"heads. Pass {self.channels // HEADS * HEADS + HEADS}."
+            )
+
 @dataclass
 class TrainedGNN:
     """A network with the plain values it was built from, the meaning of its outputs, and its metrics.
@@ -255,7 +263,7 @@ def train(
             "channels": settings.channels,
             "out_channels": len(targets),
             "layers": settings.layers,
-            "memory": {"slots": settings.slots},
+            "memory": {"slots": settings.slots, "heads": HEADS},
             "readout": "mean+sum",
             "dropout": 0.1,
             "typical_size": round(sum(int(graph.num_nodes or 0) for graph in split["train"]) / len(split["train"]), 3),
