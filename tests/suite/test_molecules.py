@@ -163,6 +163,28 @@ def test_a_width_that_the_heads_do_not_divide_is_refused_before_training(tmp_pat
     assert "Pass 32." in str(done.exception)
 
 
+def test_metrics_stand_beside_those_of_a_constant(tmp_path: Path) -> None:
+    molecules = read_molecules(chains(tmp_path / "a.csv"), "smiles", ["value"])
+    settings = Settings(channels=16, layers=1, slots=2, epochs=1)
+    trained = train(molecules, ["value"], settings, lambda _: None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        order = torch.randperm(48)
+    labels = molecules.labels[order].squeeze(1)
+    # Four molecules select the epoch, and the next four are the test.
+    error = labels[4:8] - labels[8:].mean()
+    expected = {"rmse": error.square().mean().sqrt(), "mae": error.abs().mean()}
+    for metric, value in expected.items():
+        assert trained.metrics["constant"][metric]["value"] == pytest.approx(float(value), abs=1e-6)
+        assert f"{float(value):.3f}" in trained.to_table().to_text(140)
+
+
+def test_a_constant_ranks_nothing(tmp_path: Path) -> None:
+    molecules = read_molecules(chains(tmp_path / "a.csv"), "smiles", ["class"])
+    trained = train(molecules, ["class"], Settings(channels=16, layers=1, slots=2, epochs=1), lambda _: None)
+    assert trained.metrics["constant"]["roc_auc"] == {"class": 0.5}
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no config.json, so it is not a model of `mooring train`"):
         TrainedGNN.load(tmp_path)

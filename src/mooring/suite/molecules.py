@@ -35,8 +35,8 @@ METRICS: dict[Kind, tuple[str, ...]] = {
 }
 BATCH = 32
 FEWEST = 10
-# As Hugging Face's hub names them; mooring.contrib.hub loads them too.
 HEADS = 4
+# As Hugging Face's hub names them; mooring.contrib.hub loads them too.
 CONFIG, WEIGHTS, ABOUT = "config.json", "model.safetensors", "training.json"
 
 
@@ -159,7 +159,6 @@ class Settings:
     learning_rate: float = 1e-3
     seed: int = 0
 
-
     def __post_init__(self) -> None:
         if self.channels % HEADS:
             raise ValueError(
@@ -167,13 +166,14 @@ class Settings:
                 f"heads. Pass {self.channels // HEADS * HEADS + HEADS}."
             )
 
+
 @dataclass
 class TrainedGNN:
     """A network with the plain values it was built from, the meaning of its outputs, and its metrics.
 
     Args:
         mean, std: of each target in training; a regression's outputs are in these units.
-        metrics: by split, metric and target.
+        metrics: by split, metric and target; ``"constant"`` are those of the mean label of the training, on the test.
     """
 
     net: GNN
@@ -182,7 +182,7 @@ class TrainedGNN:
     targets: list[str]
     mean: Tensor
     std: Tensor
-    metrics: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict)
 
     @torch.no_grad()
     def predict(self, graphs: Sequence[Data]) -> Tensor:
@@ -216,13 +216,14 @@ class TrainedGNN:
     def to_table(self) -> Table:
         """Return the metrics of the held-out molecules, one row per target."""
         columns, cells = [Column("target", left=True)], [self.targets]
-        for split, group in (("test", "test"), ("valid", "validation")):
+        for split, group in (("test", "test"), ("constant", "a constant, test"), ("valid", "validation")):
             for name in METRICS[self.kind]:
                 values = self.metrics[split][name]
                 columns.append(Column(name.replace("_", " "), group=group))
                 cells.append([ABSENT if values[target] is None else f"{values[target]:.3f}" for target in self.targets])
         note = "{}; trained on {train}, selected on {valid}, tested on {test} molecules"
-        notes = (note.format(self.kind, **self.metrics["molecules"]),)
+        constant = "A constant: the mean label of the molecules trained on, predicted for every molecule of the test."
+        notes = (note.format(self.kind, **self.metrics["molecules"]), constant)
         return Table("train", "held-out molecules", tuple(columns), tuple(zip(*cells, strict=True)), notes=notes)
 
 
@@ -268,17 +269,26 @@ def train(
             "dropout": 0.1,
             "typical_size": round(sum(int(graph.num_nodes or 0) for graph in split["train"]) / len(split["train"]), 3),
         }
-        result = TrainedGNN(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std, {})
+        result = TrainedGNN(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std)
         _fit(result, split, labels[parts["valid"]], settings, progress)
-        for name in ("valid", "test"):
-            predicted, true = result.predict(split[name]), labels[parts[name]]
-            for metric in METRICS[kind]:
-                values = [score(metric, *pair) for pair in zip(predicted.split(1, 1), true.split(1, 1), strict=True)]  # type: ignore[arg-type]
-                finite = [round(value, 6) if math.isfinite(value) else None for value in values]
-                result.metrics.setdefault(name, {})[metric] = dict(zip(targets, finite, strict=True))
+        test = labels[parts["test"]]
+        predictions = {
+            "valid": (result.predict(split["valid"]), labels[parts["valid"]]),
+            "test": (result.predict(split["test"]), test),
+            "constant": (labels[parts["train"]].nanmean(dim=0).expand_as(test), test),
+        }
+    for name, pair in predictions.items():
+        result.metrics[name] = {metric: _scores(metric, targets, *pair) for metric in METRICS[kind]}
     result.metrics["molecules"] = {name: len(numbers) for name, numbers in parts.items()}
     result.metrics["settings"] = asdict(settings)
     return result
+
+
+def _scores(metric: str, targets: Sequence[str], predicted: Tensor, true: Tensor) -> dict[str, float | None]:
+    """Return a metric of each target; None if it is not defined."""
+    values = [score(metric, *pair) for pair in zip(predicted.split(1, 1), true.split(1, 1), strict=True)]  # type: ignore[arg-type]
+    rounded = [round(value, 6) if math.isfinite(value) else None for value in values]
+    return dict(zip(targets, rounded, strict=True))
 
 
 def _units(targets: Sequence[str], labels: Tensor) -> tuple[Tensor, Tensor]:
