@@ -177,6 +177,7 @@ def test_metrics_stand_beside_those_of_a_constant(tmp_path: Path) -> None:
     for metric, value in expected.items():
         assert trained.metrics["constant"][metric]["value"] == pytest.approx(float(value), abs=1e-6)
         assert f"{float(value):.3f}" in trained.to_table().to_text(140)
+    assert trained.examples == [molecules.smiles[number] for number in order[4:8].tolist()]
 
 
 def test_a_constant_ranks_nothing(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from mooring.table import ABSENT, Column, Table
 # Spellings of a missing value.
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-"}
 MOST_LISTED = 10
+EXAMPLES = 4
 Kind = Literal["regression", "classification"]
 METRICS: dict[Kind, tuple[str, ...]] = {
     "regression": ("rmse", "mae"),
@@ -174,6 +175,7 @@ class TrainedGNN:
     Args:
         mean, std: of each target in training; a regression's outputs are in these units.
         metrics: by split, metric and target; ``"constant"`` are those of the mean label of the training, on the test.
+        examples: SMILES of some of the molecules of the test, for `mooring look`.
     """
 
     net: GNN
@@ -183,6 +185,7 @@ class TrainedGNN:
     mean: Tensor
     std: Tensor
     metrics: dict[str, Any] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
 
     @torch.no_grad()
     def predict(self, graphs: Sequence[Data]) -> Tensor:
@@ -197,7 +200,8 @@ class TrainedGNN:
         write_atomic(folder / CONFIG, json.dumps(self.config, indent=1))
         save_file({name: value.contiguous() for name, value in self.net.state_dict().items()}, folder / WEIGHTS)
         about = {"kind": self.kind, "targets": self.targets, "mean": self.mean.tolist(), "std": self.std.tolist()}
-        write_atomic(folder / ABOUT, json.dumps({**about, "metrics": self.metrics}, indent=1))
+        results = {"metrics": self.metrics, "examples": self.examples}
+        write_atomic(folder / ABOUT, json.dumps({**about, **results}, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> TrainedGNN:
@@ -211,7 +215,8 @@ class TrainedGNN:
         net = GNN(**plain_arguments(**config))
         net.load_state_dict(load_file(folder / WEIGHTS))
         mean, std = (torch.tensor(about[name], dtype=torch.float64) for name in ("mean", "std"))
-        return cls(net, config, about["kind"], about["targets"], mean, std, about["metrics"])
+        values = (about["kind"], about["targets"], mean, std, about["metrics"], about.get("examples", []))
+        return cls(net, config, *values)
 
     def to_table(self) -> Table:
         """Return the metrics of the held-out molecules, one row per target."""
@@ -279,6 +284,7 @@ def train(
         }
     for name, pair in predictions.items():
         result.metrics[name] = {metric: _scores(metric, targets, *pair) for metric in METRICS[kind]}
+    result.examples = [molecules.smiles[number] for number in labelled[parts["test"][:EXAMPLES]].tolist()]
     result.metrics["molecules"] = {name: len(numbers) for name, numbers in parts.items()}
     result.metrics["settings"] = asdict(settings)
     return result
