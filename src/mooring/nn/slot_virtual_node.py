@@ -281,13 +281,15 @@ class SlotVirtualNode(nn.Module):
     ) -> Float[Tensor, "nodes channels"] | tuple[Tensor, SlotMemory]:
         """
         Args:
-            batch: graph id of each node, in any order; None when all nodes are one graph. ``ptr``, where each graph
-                begins, saves a look at sorted nodes; a ``plan`` (:func:`mooring.ops.plan`) is made once for all layers.
+            batch: graph id of each node, in any order; None when all nodes are one graph.
             address: where each node writes and reads, with ``address_channels``.
-            sources: the nodes that write. targets: the nodes that read; the others come back unchanged.
+            sources: the nodes that write.
+            targets: the nodes that read; the others come back unchanged.
             log_weight: logarithm of each node's multiplicity in the write, ``[nodes]``; ``-inf`` leaves a node out. Or
                 a bias ``[nodes, slots, heads]`` of each score, as in :func:`mooring.ops.write`.
             num_graphs: number of graphs, needed when the last ones are empty.
+            ptr: where each graph begins, for nodes sorted by graph; saves a look at ``batch``.
+            plan: of :func:`mooring.ops.plan`, made once for all layers, in place of ``batch`` or ``ptr``.
             memory: the :class:`SlotMemory` of an earlier layer with as many slots, to continue from: its slots take the
                 place of the learned ones, as queries (unless slots have addresses) and in the residual.
             graph_features: what holds for whole graphs, such as a charge: one row each, with ``graph_channels``.
