@@ -7,7 +7,6 @@ line and named columns is for the command ``mooring train``.
 
 import csv
 import sys
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,8 +27,11 @@ def load(path):
 
         graphs = read_graphs(path.read_bytes(), path.stem)
         return *([graphs[number] for number in graphs.splits[split]] for split in ("train", "test")), ATOMS, BONDS
-    rows = [(from_smiles(smiles), float(value)) for smiles, value in csv.reader(path.read_text().splitlines())]
-    graphs = [graph.update({"y": torch.tensor([[value]])}) for graph, value in rows]
+    lines = csv.reader(path.read_text().splitlines())
+    try:
+        graphs = [from_smiles(smiles).update({"y": torch.tensor([[float(value)]])}) for smiles, value in lines]
+    except ValueError as error:
+        sys.exit(f"{path}: {error}. With a header line or more columns: mooring train {path} --target COLUMN")
     last = len(graphs) * 4 // 5
     return graphs[:last], graphs[last:], *([len(values) for values in table.values()] for table in (x_map, e_map))
 
@@ -38,9 +40,8 @@ def main(path):
     torch.manual_seed(0)
     train, test, atoms, bonds = load(path)
     y = torch.cat([graph.y for graph in train])
-    encoders = {"encoder": CategoryEncoder(atoms, CHANNELS), "edge_encoder": CategoryEncoder(bonds, CHANNELS)}
-    memory = partial(SlotVirtualNode, slots=8)
-    model = GNN(channels=CHANNELS, out_channels=1, layers=4, memory=memory, readout="mean+sum", dropout=0.1, **encoders)
+    atom, bond = (CategoryEncoder(counts, CHANNELS) for counts in (atoms, bonds))
+    model = GNN(atom, CHANNELS, 1, layers=4, edge_encoder=bond, memory=SlotVirtualNode, readout="mean+sum", dropout=0.1)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for _ in range(EPOCHS):
         for batch in DataLoader(train, batch_size=32, shuffle=True):
@@ -48,10 +49,9 @@ def main(path):
             out = model(batch.x, batch.edge_index, batch.edge_attr, batch.batch, ptr=batch.ptr)
             torch.nn.functional.mse_loss(out, (batch.y - y.mean()) / y.std()).backward()
             optimiser.step()
-    model.eval()
     batch = next(iter(DataLoader(test, batch_size=len(test))))
     with torch.no_grad():
-        out = model(batch.x, batch.edge_index, batch.edge_attr, batch.batch) * y.std() + y.mean()
+        out = model.eval()(batch.x, batch.edge_index, batch.edge_attr, batch.batch) * y.std() + y.mean()
     error, constant = ((guess - batch.y).square().mean().sqrt() for guess in (out, y.mean()))
     print(f"{len(test)} held-out molecules: RMSE {error:.3f}, that of a constant {constant:.3f}")
 

@@ -59,6 +59,14 @@ def test_smiles_are_learned(
     assert capsys.readouterr().out.startswith("8 held-out molecules: RMSE")
 
 
+@pytest.mark.parametrize("header", ["smiles,logS", "name,smiles,logS"])
+def test_a_table_with_a_header_is_for_the_command(example: ModuleType, tmp_path: Path, header: str) -> None:
+    pytest.importorskip("rdkit", reason="SMILES are read with RDKit")
+    (tmp_path / "named.csv").write_text(f"{header}\nCCO,1.0\n")
+    with pytest.raises(SystemExit, match=r"named\.csv --target COLUMN"):
+        example.main(tmp_path / "named.csv")
+
+
 def test_the_example_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["molecules.py"])
     with pytest.raises(SystemExit, match=r"python examples/molecules\.py FILE"):

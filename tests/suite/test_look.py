@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.utils import from_smiles
 from typer.testing import CliRunner
 
 from mooring.suite import cli
@@ -24,6 +25,7 @@ from mooring.suite.train import RunRequest, run_one
 OWN = """
 import torch
 from torch_geometric.data import Data
+from torch_geometric.utils import from_smiles
 
 def graph():
     return Data(x=torch.ones(5, 16), edge_index=torch.tensor([[0, 1], [1, 2]]))
@@ -234,6 +236,40 @@ def test_a_folder_of_runs_lists_a_command_for_each(record: Path, tmp_path: Path)
     (tmp_path / "runs").mkdir()
     empty = CliRunner().invoke(cli.app, ["look", str(tmp_path / "runs")])
     assert "has no run with weights to look at. Train one with `mooring run TASK" in str(empty.exception)
+
+
+@pytest.fixture
+def molecules(tmp_path: Path) -> Path:
+    """The folder of a model of `mooring train`."""
+    pytest.importorskip("rdkit", reason="SMILES are read with RDKit: pip install 'mooring[molecules]'")
+    rows = [f"{'C' * length}O,{length}" for length in range(1, 21)]
+    (tmp_path / "chains.csv").write_text("\n".join(["smiles,logS", *rows]))
+    size = ["--channels", "16", "--layers", "2", "--slots", "3", "--epochs", "1"]
+    command = ["train", str(tmp_path / "chains.csv"), "--target", "logS", "--out", str(tmp_path / "model"), *size]
+    assert CliRunner().invoke(cli.app, command, catch_exceptions=False).exit_code == 0
+    return tmp_path / "model"
+
+
+def test_a_model_of_train_is_shown_on_molecules_of_its_test(molecules: Path, tmp_path: Path) -> None:
+    command = ["look", str(molecules), "--audit", "--out", str(tmp_path / "page.html")]
+    assert CliRunner().invoke(cli.app, command, catch_exceptions=False).exit_code == 0
+    page = page_of(str(molecules))
+    assert page.title == f"{molecules}: logS"
+    assert [call["slots"] for call in page.data["calls"]] == [3]
+    about = json.loads((molecules / "training.json").read_text())
+    assert [graph["total"] for graph in page.data["graphs"]] == [len(smiles) for smiles in about["examples"]]
+    assert {symbol for graph in page.data["graphs"] for symbol in graph["symbols"]} == {"C", "O"}
+
+
+def test_a_model_of_train_is_shown_on_other_data(molecules: Path, tmp_path: Path) -> None:
+    torch.save(from_smiles("OCC(O)CO"), tmp_path / "glycerol.pt")
+    page = page_of(str(molecules), str(tmp_path / "glycerol.pt"))
+    assert [graph["total"] for graph in page.data["graphs"]] == [6]
+    about = json.loads((molecules / "training.json").read_text())
+    del about["examples"]
+    (molecules / "training.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=r"names no molecules to show\. Pass --data, or train"):
+        page_of(str(molecules))
 
 
 def test_the_folder_of_data_reaches_a_run(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

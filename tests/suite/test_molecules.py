@@ -120,12 +120,14 @@ def test_the_command_goes_from_a_table_to_predictions_for_another(tmp_path: Path
         tmp_path / "out",
     )
     size = ["--channels", "16", "--layers", "2", "--epochs", "3"]
-    command = ["train", str(table), "--target", "value,class", "--predict", str(other), "--out", str(out), *size]
+    labels = ["--target", "value", "--target", "class"]
+    command = ["train", str(table), *labels, "--predict", str(other), "--out", str(out), *size]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0
     assert "48 molecules" in " ".join(done.output.split())
     assert "b.csv, line 3: 'C1CC' is not a SMILES that RDKit can read; left out" in " ".join(done.output.split())
-    assert json.loads((out / "training.json").read_text())["kind"] == "regression"
+    about = json.loads((out / "training.json").read_text())
+    assert (about["kind"], about["targets"]) == ("regression", ["value", "class"])
     with (out / "predictions.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["line"], row["smiles"]) for row in rows] == [("2", "CCO"), ("4", "COO")]
@@ -145,6 +147,43 @@ def test_zeros_and_ones_are_classes_and_labels_may_be_missing(tmp_path: Path) ->
     assert trained.metrics["molecules"] == {"train": 38, "valid": 4, "test": 4}
     predicted = trained.predict(molecules.graphs)
     assert bool(((predicted >= 0) & (predicted <= 1)).all())
+
+
+@pytest.mark.parametrize("labels", [["value,value"], ["value", "value"], [","]])
+def test_no_label_is_named_twice(tmp_path: Path, labels: list[str]) -> None:
+    options = [part for name in labels for part in ("--target", name)]
+    done = CliRunner().invoke(app, ["train", str(chains(tmp_path / "a.csv")), *options])
+    assert "names of different columns were expected" in str(done.exception)
+
+
+def test_a_width_that_the_heads_do_not_divide_is_refused_before_training(tmp_path: Path) -> None:
+    options = ["--target", "value", "--channels", "30", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["train", str(chains(tmp_path / "a.csv")), *options])
+    assert "train: channels is 30 but a multiple of 4 was expected" in str(done.exception)
+    assert "Pass 32." in str(done.exception)
+
+
+def test_metrics_stand_beside_those_of_a_constant(tmp_path: Path) -> None:
+    molecules = read_molecules(chains(tmp_path / "a.csv"), "smiles", ["value"])
+    settings = Settings(channels=16, layers=1, slots=2, epochs=1)
+    trained = train(molecules, ["value"], settings, lambda _: None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        order = torch.randperm(48)
+    labels = molecules.labels[order].squeeze(1)
+    # Four molecules select the epoch, and the next four are the test.
+    error = labels[4:8] - labels[8:].mean()
+    expected = {"rmse": error.square().mean().sqrt(), "mae": error.abs().mean()}
+    for metric, value in expected.items():
+        assert trained.metrics["constant"][metric]["value"] == pytest.approx(float(value), abs=1e-6)
+        assert f"{float(value):.3f}" in trained.to_table().to_text(140)
+    assert trained.examples == [molecules.smiles[number] for number in order[4:8].tolist()]
+
+
+def test_a_constant_ranks_nothing(tmp_path: Path) -> None:
+    molecules = read_molecules(chains(tmp_path / "a.csv"), "smiles", ["class"])
+    trained = train(molecules, ["class"], Settings(channels=16, layers=1, slots=2, epochs=1), lambda _: None)
+    assert trained.metrics["constant"]["roc_auc"] == {"class": 0.5}
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

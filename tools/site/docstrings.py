@@ -17,7 +17,7 @@ LABEL = re.compile(r"(?P<tick>`+)(?P<label>(?:thm|prop|cor|def|rem|eq|tab|sec|ap
 PACKAGES = ("ops", "nn", "models", "zoo", "audit", "theory", "look")
 ROLE = re.compile(r":(?P<role>math|class|func|mod|meth|attr|data|exc):`(?P<text>[^`]+)`")
 MATHS = re.compile(r"^(?P<margin> *)\.\. math::\n(?P<body>(?:(?P=margin) +\S.*\n|\s*\n)+)", flags=re.M)
-EXAMPLE = re.compile(r"^(?P<margin> *)>>> .*\n(?:(?P=margin)\S.*\n?)*", flags=re.M)
+EXAMPLE = re.compile(r"^(?P<margin> *)>>> .*\n(?:(?P=margin) *\S.*\n?)*", flags=re.M)
 
 
 class Markdown(griffe.Extension):

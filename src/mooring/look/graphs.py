@@ -235,8 +235,9 @@ def from_features(x: Any, edges: Tensor, edge_attr: Any) -> Molecule | None:
     """Return the molecule of OGB's integer features, or None if the features are others.
 
     Args:
-        x: nine features of each atom. edge_attr: three of each bond, in both directions.
+        x: nine features of each atom.
         edges: positions of the two atoms of each bond.
+        edge_attr: three features of each bond, in both directions.
     """
     for values, width in ((x, ATOM_FEATURES), (edge_attr, BOND_FEATURES)):
         if not isinstance(values, Tensor) or values.dim() != 2 or values.size(1) != width or values.is_floating_point():

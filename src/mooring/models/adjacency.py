@@ -47,7 +47,8 @@ class Adjacency:
     the same object; ``to(device)`` returns a new one.
 
     Args:
-        edge_index: senders and receivers. num_nodes: number of nodes.
+        edge_index: senders and receivers.
+        num_nodes: number of nodes.
 
     >>> Adjacency(torch.tensor([[0, 1, 2], [1, 1, 1]]), 3).mean(torch.tensor([[3.0], [6.0], [9.0]])).T
     tensor([[0., 6., 0.]])

@@ -248,14 +248,15 @@ class SlotVirtualNode(nn.Module):
         """Return the updated nodes.
 
         Args:
-            batch: graph id of each node, in any order; None if all nodes are one graph. For sorted nodes ``ptr``, the
-                offset of each graph, is cheaper; a ``plan`` (:func:`mooring.ops.plan`) is shared by all layers.
+            batch: graph id of each node, in any order; None if all nodes are one graph.
             address: address of each node, ``[nodes, address_channels]``.
             sources: mask of the nodes that write.
             targets: mask of the nodes that read; the others are returned unchanged.
             log_weight: log multiplicity of each node in the write, ``[nodes]``; ``-inf`` leaves a node out. Or a bias
                 ``[nodes, slots, heads]`` of each score, as in :func:`mooring.ops.write`.
             num_graphs: number of graphs, needed if the last graphs are empty.
+            ptr: offset of each graph, for nodes sorted by graph; cheaper than ``batch``.
+            plan: the batch layout of :func:`mooring.ops.plan`, shared by all layers, in place of ``batch`` or ``ptr``.
             memory: the :class:`SlotMemory` of an earlier layer with as many slots. Its slots replace the learned slots,
                 as queries (unless slots have addresses) and in the residual.
             graph_features: features of whole graphs, such as a charge, ``[graphs, graph_channels]``.

@@ -248,7 +248,9 @@ def report(
 
 def train(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV with a header line.")],
-    target: Annotated[str, typer.Option(help="Columns of the labels, comma-separated; 0 and 1 are classes.")],
+    target: Annotated[
+        list[str], typer.Option(help="Columns of the labels, comma-separated or one per --target; 0 and 1 are classes.")
+    ],
     smiles: Smiles = "smiles",
     predict: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Also predict for the molecules of this CSV.")
@@ -270,14 +272,16 @@ def train(
         from mooring.suite.molecules import Settings, read_molecules, write_predictions
         from mooring.suite.molecules import train as train_on
 
-        targets = parse_names(target)
+        settings = Settings(channels, layers, slots, epochs, learning_rate, seed)
+        targets = [name for names in target for name in parse_names(names)]
         if not targets or len(set(targets)) < len(targets):
-            raise ValueError(f"train: --target is {target!r} but names of different columns were expected, e.g. logS.")
+            raise ValueError(
+                f"train: --target is {', '.join(target)!r} but names of different columns were expected, e.g. logS."
+            )
         molecules = read_molecules(file, smiles, targets)
         tell(file, molecules)
         # Read before training, so that a mistake in it is not found at the end.
         others = None if predict is None else read_molecules(predict, smiles)
-        settings = Settings(channels, layers, slots, epochs, learning_rate, seed)
         trained = train_on(molecules, targets, settings, progress)
     trained.save(out)
     console.print(FittedTable(trained.to_table()))

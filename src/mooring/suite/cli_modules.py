@@ -190,8 +190,8 @@ def look_(
     target: Annotated[
         str,
         typer.Argument(
-            help="A record or folder of a run, a checkpoint, package.module:Name or zoo.NAME. For a folder of runs, "
-            "e.g. runs, it lists the command for each.",
+            help="A record or folder of a run, a checkpoint, the folder of mooring train, package.module:Name or "
+            "zoo.NAME. For a folder of runs, e.g. runs, it lists the command for each.",
             autocompletion=complete_record,
         ),
     ],
@@ -214,13 +214,13 @@ def look_(
 
     package.module:Name is imported, from the current folder too: that runs the module's code.
     """
-    if Path(target).is_dir() and not is_run(Path(target)):
+    from mooring.audit import parse_arguments
+    from mooring.suite.look import is_model, page_of
+
+    if Path(target).is_dir() and not is_run(Path(target)) and not is_model(Path(target)):
         for command in commands_for(Path(target)):
             say(command)
         return
-    from mooring.audit import parse_arguments
-    from mooring.suite.look import page_of
-
     require_file(out)
     use_data(data_dir)
     import_from_here(target, data or "", task or "", *(arg or []), trust=trust)

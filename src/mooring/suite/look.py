@@ -1,4 +1,4 @@
-"""Targets of ``mooring look``: a run, one of its checkpoints, or a module by name with data for it."""
+"""Targets of ``mooring look``: a run, a checkpoint, a model of ``mooring train``, or a module with data for it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from torch import nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.utils import from_smiles
 
 from mooring.look import NoMemory, Page, look
 from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
+from mooring.suite.molecules import ABOUT, TrainedGNN
 from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordError, RunRecord, load
 from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
@@ -77,12 +79,13 @@ def page_of(
     task: str | None = None,
     trust: bool = False,
 ) -> Page:
-    """Return the page of a run or of a module.
+    """Return the page of a run, of a model of `mooring train`, or of a module.
 
     Args:
-        target: a record, the folder of a run, a checkpoint in it, ``package.module:Name`` or ``zoo.NAME``.
+        target: a record, the folder of a run, a checkpoint in it, the folder of a model of `mooring train`,
+            ``package.module:Name`` or ``zoo.NAME``.
         data: a file that ``torch.save`` wrote, or ``package.module:Name`` of PyG data or of a function that returns it.
-            By default a run shows its first training batch.
+            By default a run shows its first training batch, and a model of `mooring train` some molecules of its test.
         channels, arguments: arguments of a class, as in :func:`mooring.audit.resolve`.
         graphs, max_nodes: as in :func:`mooring.look.look`.
         audited: measure the memory too, and show its audit card.
@@ -90,6 +93,8 @@ def page_of(
         trust: import a run's model if its name is ``package.module:Name``.
     """
     options: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
+    if is_model(Path(target)):
+        return _page_of_model(Path(target), data, audited, **options)
     if Path(target).exists():
         run = trained(Path(target), task, trust=trust)
         return run.page(data, card=_card(run.net) if audited else None, **options)
@@ -104,6 +109,20 @@ def page_of(
     shown = load_data(data)
     card = audit.audit(module, channels=channels, name=target) if audited else None
     return look(module, shown, card=card, title=target, **options)
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder is that of a model of `mooring train`."""
+    return (folder / ABOUT).is_file()
+
+
+def _page_of_model(folder: Path, data: str | None, audited: bool, **options: Any) -> Page:
+    model = TrainedGNN.load(folder)
+    if data is None and not model.examples:
+        raise ValueError(f"look: {folder} names no molecules to show. Pass --data, or train the model again.")
+    graphs = [from_smiles(smiles) for smiles in model.examples] if data is None else load_data(data)
+    card = _card(model.net) if audited else None
+    return look(model.net, graphs, card=card, title=f"{folder}: {', '.join(model.targets)}", **options)
 
 
 def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Inside], list[str]]:

@@ -28,6 +28,7 @@ from mooring.table import ABSENT, Column, Table
 # Spellings of a missing value.
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-"}
 MOST_LISTED = 10
+EXAMPLES = 4
 Kind = Literal["regression", "classification"]
 METRICS: dict[Kind, tuple[str, ...]] = {
     "regression": ("rmse", "mae"),
@@ -35,6 +36,7 @@ METRICS: dict[Kind, tuple[str, ...]] = {
 }
 BATCH = 32
 FEWEST = 10
+HEADS = 4
 # As Hugging Face's hub names them; mooring.contrib.hub loads them too.
 CONFIG, WEIGHTS, ABOUT = "config.json", "model.safetensors", "training.json"
 
@@ -158,6 +160,13 @@ class Settings:
     learning_rate: float = 1e-3
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.channels % HEADS:
+            raise ValueError(
+                f"train: channels is {self.channels} but a multiple of {HEADS} was expected, as the memory has {HEADS} "
+                f"heads. Pass {self.channels // HEADS * HEADS + HEADS}."
+            )
+
 
 @dataclass
 class TrainedGNN:
@@ -165,7 +174,8 @@ class TrainedGNN:
 
     Args:
         mean, std: of each target in training; a regression's outputs are in these units.
-        metrics: by split, metric and target.
+        metrics: by split, metric and target; ``"constant"`` are those of the mean label of the training, on the test.
+        examples: SMILES of some of the molecules of the test, for `mooring look`.
     """
 
     net: GNN
@@ -174,7 +184,8 @@ class TrainedGNN:
     targets: list[str]
     mean: Tensor
     std: Tensor
-    metrics: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
 
     @torch.no_grad()
     def predict(self, graphs: Sequence[Data]) -> Tensor:
@@ -189,7 +200,8 @@ class TrainedGNN:
         write_atomic(folder / CONFIG, json.dumps(self.config, indent=1))
         save_file({name: value.contiguous() for name, value in self.net.state_dict().items()}, folder / WEIGHTS)
         about = {"kind": self.kind, "targets": self.targets, "mean": self.mean.tolist(), "std": self.std.tolist()}
-        write_atomic(folder / ABOUT, json.dumps({**about, "metrics": self.metrics}, indent=1))
+        results = {"metrics": self.metrics, "examples": self.examples}
+        write_atomic(folder / ABOUT, json.dumps({**about, **results}, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> TrainedGNN:
@@ -203,18 +215,20 @@ class TrainedGNN:
         net = GNN(**plain_arguments(**config))
         net.load_state_dict(load_file(folder / WEIGHTS))
         mean, std = (torch.tensor(about[name], dtype=torch.float64) for name in ("mean", "std"))
-        return cls(net, config, about["kind"], about["targets"], mean, std, about["metrics"])
+        values = (about["kind"], about["targets"], mean, std, about["metrics"], about.get("examples", []))
+        return cls(net, config, *values)
 
     def to_table(self) -> Table:
         """Return the metrics of the held-out molecules, one row per target."""
         columns, cells = [Column("target", left=True)], [self.targets]
-        for split, group in (("test", "test"), ("valid", "validation")):
+        for split, group in (("test", "test"), ("constant", "a constant, test"), ("valid", "validation")):
             for name in METRICS[self.kind]:
                 values = self.metrics[split][name]
                 columns.append(Column(name.replace("_", " "), group=group))
                 cells.append([ABSENT if values[target] is None else f"{values[target]:.3f}" for target in self.targets])
         note = "{}; trained on {train}, selected on {valid}, tested on {test} molecules"
-        notes = (note.format(self.kind, **self.metrics["molecules"]),)
+        constant = "A constant: the mean label of the molecules trained on, predicted for every molecule of the test."
+        notes = (note.format(self.kind, **self.metrics["molecules"]), constant)
         return Table("train", "held-out molecules", tuple(columns), tuple(zip(*cells, strict=True)), notes=notes)
 
 
@@ -255,22 +269,32 @@ def train(
             "channels": settings.channels,
             "out_channels": len(targets),
             "layers": settings.layers,
-            "memory": {"slots": settings.slots},
+            "memory": {"slots": settings.slots, "heads": HEADS},
             "readout": "mean+sum",
             "dropout": 0.1,
             "typical_size": round(sum(int(graph.num_nodes or 0) for graph in split["train"]) / len(split["train"]), 3),
         }
-        result = TrainedGNN(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std, {})
+        result = TrainedGNN(GNN(**plain_arguments(**config)), config, kind, list(targets), mean, std)
         _fit(result, split, labels[parts["valid"]], settings, progress)
-        for name in ("valid", "test"):
-            predicted, true = result.predict(split[name]), labels[parts[name]]
-            for metric in METRICS[kind]:
-                values = [score(metric, *pair) for pair in zip(predicted.split(1, 1), true.split(1, 1), strict=True)]  # type: ignore[arg-type]
-                finite = [round(value, 6) if math.isfinite(value) else None for value in values]
-                result.metrics.setdefault(name, {})[metric] = dict(zip(targets, finite, strict=True))
+        test = labels[parts["test"]]
+        predictions = {
+            "valid": (result.predict(split["valid"]), labels[parts["valid"]]),
+            "test": (result.predict(split["test"]), test),
+            "constant": (labels[parts["train"]].nanmean(dim=0).expand_as(test), test),
+        }
+    for name, pair in predictions.items():
+        result.metrics[name] = {metric: _scores(metric, targets, *pair) for metric in METRICS[kind]}
+    result.examples = [molecules.smiles[number] for number in labelled[parts["test"][:EXAMPLES]].tolist()]
     result.metrics["molecules"] = {name: len(numbers) for name, numbers in parts.items()}
     result.metrics["settings"] = asdict(settings)
     return result
+
+
+def _scores(metric: str, targets: Sequence[str], predicted: Tensor, true: Tensor) -> dict[str, float | None]:
+    """Return a metric of each target; None if it is not defined."""
+    values = [score(metric, *pair) for pair in zip(predicted.split(1, 1), true.split(1, 1), strict=True)]  # type: ignore[arg-type]
+    rounded = [round(value, 6) if math.isfinite(value) else None for value in values]
+    return dict(zip(targets, rounded, strict=True))
 
 
 def _units(targets: Sequence[str], labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,9 @@ class AddedBroadcast(nn.Module):
     Paper: ``eq:separable-broadcast``; by ``prop:separable`` no lookup can be built on it.
 
     Args:
-        channels: width of the nodes. state_channels: width of the state. hidden: hidden width.
+        channels: width of the nodes.
+        state_channels: width of the state.
+        hidden: hidden width.
     """
 
     def __init__(self, channels: int, state_channels: int, hidden: int) -> None:

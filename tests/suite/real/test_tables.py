@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.suite.chapters import REPORT
-from mooring.suite.real.tables import choose
+from mooring.suite.real.tables import NAMED, choose
 from mooring.suite.records import RunRecord, load, write
 from mooring.suite.report import documents
 
@@ -148,6 +148,19 @@ def test_curves_are_drawn_for_each_set(records: Any) -> None:
     lines = picture.panels[0].axes[0].lines
     assert len(lines) == 2
     assert [round(float(value), 3) for value in lines[0].get_ydata()] in ([2.0, 1.0], [1.8, 0.8])
+
+
+@pytest.mark.parametrize(("dataset", "sign"), [("esol", 1), ("hiv", -1)])
+def test_the_best_curves_and_no_memory_are_named(tmp_path: Path, dataset: str, sign: int) -> None:
+    save(tmp_path, "none", 0, 0.5, 1 + sign, title="No memory", dataset=dataset)
+    for place in range(2 * NAMED):
+        options: dict[str, Any] = {"title": f"Anchored {place}", "dataset": dataset, "steps_per_epoch": place}
+        save(tmp_path / str(place), "anchored", 0, 0.5, 1 + 0.01 * sign * place, **options)
+    picture: Any = find("figure", "molecules-curves").make(load([tmp_path]), {"preset": "full"})
+    axes = picture.panels[0].axes[0]
+    assert len(axes.lines) == 2 * NAMED + 1
+    named = {label.get_text() for label in axes.texts}
+    assert named == {"No memory", *(f"Anchored {place}" for place in range(NAMED))}
 
 
 def test_sets_may_be_shown_apart(records: Any) -> None:

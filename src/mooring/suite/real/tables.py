@@ -52,7 +52,9 @@ REFERENCE = "none"
 # The bench record of times, see benchmarks/updates.py.
 UPDATES = "updates"
 # In a learning curve an error starts far above where it ends; what is above this many times the least is cut off.
-HIGHEST = 2.0
+HIGHEST = 1.5
+# Number of curves, those that end best, that are named: more names would not stand where their curves end.
+NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,10 @@ def _by_readout(task: str, records: Records, preset: str, sets: str = "all") -> 
 
 
 def _curves(task: str, records: Records, preset: str) -> list[Figure]:
-    """Draw the validation score over epochs, one panel per set; a variant of a memory is dashed."""
+    """Draw the validation score over epochs, one panel per set; a variant of a memory is dashed.
+
+    The few curves that end best and that of no memory are named; the others are thin.
+    """
     chosen = choose(_runs(records, task, preset, "all"))
     inks = colours(item.group.model for item in chosen)
     # Dotted lines repeat a colour.
@@ -237,16 +242,21 @@ def _curves(task: str, records: Records, preset: str) -> list[Figure]:
         items = [item for item in chosen if item.dataset == dataset]
         name, scale, _, rises = items[0].shown
         drawn, axes = panel(dataset, "epoch", f"validation {name}")
-        labels, least = [], float("inf")
+        lines = []
         for item in items:
             epochs, rows = item.group.curves(item.metric)
-            means = [scale * sum(row) / len(row) for row in rows]
-            ink = inks[item.group.model]
-            style = "--" if item.group.variant else ":" if item.group.model in again else "-"
-            curve(axes, epochs, means, item.group.short, ink, style, lw=1.3)
-            labels.append((means[-1], item.group.short, ink))
-            least = min(least, *means)
+            lines.append((item.group, epochs, [scale * sum(row) / len(row) for row in rows]))
+        best = [member for member, _, _ in sorted(lines, key=lambda line: line[2][-1], reverse=rises)[:NAMED]]
+        labels = []
+        for member, epochs, means in lines:
+            named = member in best or (member.model == REFERENCE and not member.variant)
+            ink = inks[member.model]
+            style = "--" if member.variant else ":" if member.model in again else "-"
+            emphasis = {"lw": 1.5} if named else {"lw": 0.8, "alpha": 0.5}
+            curve(axes, epochs, means, member.short, ink, style, **emphasis)
+            labels += [(means[-1], member.short, ink)] if named else []
         axes.margins(x=0.01)
+        least = min(min(means) for _, _, means in lines)
         if not rises and least > 0:
             axes.set_ylim(0.95 * least, HIGHEST * least)
         end_labels(axes, labels)
@@ -290,7 +300,8 @@ def _routing_table(task: str, title: str) -> Exhibit:
 def _curve_figure(task: str, title: str) -> Exhibit:
     caption = """
     Validation score after each epoch, mean over seeds, of the configuration that the table shows. A line that still
-    moves at its end says that more updates would change the table.
+    moves at its end says that more updates would change the table. The lines that end best and that of
+    no memory are named; the others are thin.
     """
     heading = f"{title}: learning curves (preset {{preset}})"
     return figure(f"{task}-curves", task=task, title=heading, caption=caption)(partial(_curves, task))
