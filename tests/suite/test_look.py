@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.linksets.data import LinkSettings, collate, generate_many
-from mooring.suite.look import load_data, page_of, trained
+from mooring.suite.look import load_data, page_of
 from mooring.suite.motifs.data import MotifSettings, cached_census
 from mooring.suite.motifs.data import collate as collate_motifs
 from mooring.suite.train import RunRequest, run_one
+from mooring.suite.train.trained import trained
 
 OWN = """
 import torch
