@@ -44,6 +44,7 @@ STAND_INS = {
     "solubility.csv": str(ROOT / "pyproject.toml"),
     "new.csv": str(ROOT / "pyproject.toml"),
     "predict trained": f"predict {ROOT / 'docs'}",
+    "look trained": "look runs/two-radius/quick/anchored-seed0.json",
 }
 # The reader writes this file; tests/zoo/test_docs.py runs it.
 OWN = "python my_vn.py"

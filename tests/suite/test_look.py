@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from mooring.suite import cli
 from mooring.suite.linksets.data import LinkSettings, collate, generate_many
-from mooring.suite.look import load_data, page_of
+from mooring.suite.look import load_data, page_of, trained
+from mooring.suite.molecules import page_of_model
 from mooring.suite.motifs.data import MotifSettings, cached_census
 from mooring.suite.motifs.data import collate as collate_motifs
 from mooring.suite.train import RunRequest, run_one
-from mooring.suite.train.trained import trained
 
 OWN = """
 import torch
@@ -254,7 +254,7 @@ def molecules(tmp_path: Path) -> Path:
 def test_a_model_of_train_is_shown_on_molecules_of_its_test(molecules: Path, tmp_path: Path) -> None:
     command = ["look", str(molecules), "--audit", "--out", str(tmp_path / "page.html")]
     assert CliRunner().invoke(cli.app, command, catch_exceptions=False).exit_code == 0
-    page = page_of(str(molecules))
+    page = page_of_model(molecules)
     assert page.title == f"{molecules}: logS"
     assert [call["slots"] for call in page.data["calls"]] == [3]
     about = json.loads((molecules / "training.json").read_text())
@@ -264,13 +264,13 @@ def test_a_model_of_train_is_shown_on_molecules_of_its_test(molecules: Path, tmp
 
 def test_a_model_of_train_is_shown_on_other_data(molecules: Path, tmp_path: Path) -> None:
     torch.save(from_smiles("OCC(O)CO"), tmp_path / "glycerol.pt")
-    page = page_of(str(molecules), str(tmp_path / "glycerol.pt"))
+    page = page_of_model(molecules, str(tmp_path / "glycerol.pt"))
     assert [graph["total"] for graph in page.data["graphs"]] == [6]
     about = json.loads((molecules / "training.json").read_text())
     del about["examples"]
     (molecules / "training.json").write_text(json.dumps(about))
     with pytest.raises(ValueError, match=r"names no molecules to show\. Pass --data, or train"):
-        page_of(str(molecules))
+        page_of_model(molecules)
 
 
 def test_the_folder_of_data_reaches_a_run(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

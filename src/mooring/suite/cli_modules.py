@@ -7,7 +7,7 @@ import shlex
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -215,9 +215,11 @@ def look_(
     package.module:Name is imported, from the current folder too: that runs the module's code.
     """
     from mooring.audit import parse_arguments
-    from mooring.suite.look import is_model, page_of
+    from mooring.suite.look import page_of
+    from mooring.suite.molecules import is_model, page_of_model
 
-    if Path(target).is_dir() and not is_run(Path(target)) and not is_model(Path(target)):
+    trained = is_model(Path(target))
+    if Path(target).is_dir() and not trained and not is_run(Path(target)):
         for command in commands_for(Path(target)):
             say(command)
         return
@@ -225,17 +227,12 @@ def look_(
     use_data(data_dir)
     import_from_here(target, data or "", task or "", *(arg or []), trust=trust)
     chosen = parse_numbers(graphs, "look: --graphs")
-    page = page_of(
-        target,
-        data,
-        channels=channels,
-        arguments=parse_arguments(arg or []),
-        graphs=chosen,
-        max_nodes=max_nodes,
-        audited=audit,
-        task=task,
-        trust=trust,
-    )
+    shown: dict[str, Any] = {"graphs": chosen, "max_nodes": max_nodes, "audited": audit}
+    if trained:
+        page = page_of_model(Path(target), data, **shown)
+    else:
+        arguments = parse_arguments(arg or [])
+        page = page_of(target, data, channels=channels, arguments=arguments, task=task, trust=trust, **shown)
     say(f"page: {page.save(out)}")
 
 

@@ -1,29 +1,32 @@
-"""Targets of ``mooring look``: a run, a checkpoint, a model of ``mooring train``, or a module with data for it."""
+"""Targets of ``mooring look``: a run, one of its checkpoints, or a module by name with data for it."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
-from torch_geometric.utils import from_smiles
 
 from mooring.look import NoMemory, Page, look
 from mooring.look.graphs import as_batch
 from mooring.look.record import memories
 from mooring.named import import_object
-from mooring.suite.molecules import ABOUT, TrainedGNN
-from mooring.suite.records import Record, load
+from mooring.suite.records import DEFAULT_HARDWARE, Identity, Record, RecordError, RunRecord, load
+from mooring.suite.records.identity import code_hashes
 from mooring.suite.report.groups import rank
 from mooring.suite.report.page import Inside
-from mooring.suite.train.trained import TrainedRun, trained
+from mooring.suite.train.checkpoint import load_weights, read_checkpoint
+from mooring.suite.train.config import strict
+from mooring.suite.train.experiment import Experiment, get_experiment, registered_experiment
 
 if TYPE_CHECKING:  # imported only for an audit
     from mooring.audit import Card
@@ -32,6 +35,34 @@ if TYPE_CHECKING:  # imported only for an audit
 MOST_INSIDES, FEW_NODES = 8, 500
 # The classes of PyG data in a file.
 PLAIN = (Data, DataEdgeAttr, DataTensorAttr, HeteroData, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A network with the weights that a run selected, and the experiment it is from."""
+
+    net: nn.Module
+    experiment: Experiment
+    title: str
+
+    def page(self, data: str | None = None, **options: Any) -> Page:
+        """Return the page of the network on the run's first training batch, or on data as in :func:`page_of`."""
+        if data is not None:
+            return look(self.net, load_data(data), title=self.title, **options)
+        name, batch = self.experiment.name, self.experiment.train_batch(0, 0)
+        try:
+            as_batch(batch)
+        except TypeError as error:
+            raise ValueError(
+                f"look: a training batch of {name} is not PyG data ({str(error).removeprefix('look: ')}) Pass data for "
+                "the network with --data."
+            ) from error
+        try:
+            return look(
+                self.net, batch, call=lambda net, _: self.experiment.loss(net, batch, 0), title=self.title, **options
+            )
+        except NoMemory as error:
+            raise NoMemory(f"look: {self.title}: this model has no memory to show.") from error
 
 
 def page_of(
@@ -46,13 +77,12 @@ def page_of(
     task: str | None = None,
     trust: bool = False,
 ) -> Page:
-    """Return the page of a run, of a model of `mooring train`, or of a module.
+    """Return the page of a run or of a module; :mod:`mooring.suite.molecules` has that of a model of `mooring train`.
 
     Args:
-        target: a record, the folder of a run, a checkpoint in it, the folder of a model of `mooring train`,
-            ``package.module:Name`` or ``zoo.NAME``.
+        target: a record, the folder of a run, a checkpoint in it, ``package.module:Name`` or ``zoo.NAME``.
         data: a file that ``torch.save`` wrote, or ``package.module:Name`` of PyG data or of a function that returns it.
-            By default a run shows its first training batch, and a model of `mooring train` some molecules of its test.
+            By default a run shows its first training batch.
         channels, arguments: arguments of a class, as in :func:`mooring.audit.resolve`.
         graphs, max_nodes: as in :func:`mooring.look.look`.
         audited: measure the memory too, and show its audit card.
@@ -60,11 +90,9 @@ def page_of(
         trust: import a run's model if its name is ``package.module:Name``.
     """
     options: dict[str, Any] = {"graphs": graphs, "max_nodes": max_nodes}
-    if is_model(Path(target)):
-        return _page_of_model(Path(target), data, audited, **options)
     if Path(target).exists():
         run = trained(Path(target), task, trust=trust)
-        return _page_of_run(run, data, card=_card(run.net) if audited else None, **options)
+        return run.page(data, card=audit_card(run.net) if audited else None, **options)
     from mooring import audit
 
     module = _module(target, channels, arguments or {})
@@ -76,20 +104,6 @@ def page_of(
     shown = load_data(data)
     card = audit.audit(module, channels=channels, name=target) if audited else None
     return look(module, shown, card=card, title=target, **options)
-
-
-def is_model(folder: Path) -> bool:
-    """Return whether a folder is that of a model of `mooring train`."""
-    return (folder / ABOUT).is_file()
-
-
-def _page_of_model(folder: Path, data: str | None, audited: bool, **options: Any) -> Page:
-    model = TrainedGNN.load(folder)
-    if data is None and not model.examples:
-        raise ValueError(f"look: {folder} names no molecules to show. Pass --data, or train the model again.")
-    graphs = [from_smiles(smiles) for smiles in model.examples] if data is None else load_data(data)
-    card = _card(model.net) if audited else None
-    return look(model.net, graphs, card=card, title=f"{folder}: {', '.join(model.targets)}", **options)
 
 
 def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Inside], list[str]]:
@@ -107,7 +121,7 @@ def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Insid
             continue
         try:
             run = trained(record.path, trust=trust)
-            pages.append(Inside(run.title, command, _page_of_run(run, max_nodes=FEW_NODES).html))
+            pages.append(Inside(run.title, command, run.page(max_nodes=FEW_NODES).html))
         except NoMemory:
             continue
         # Weights or data that are missing cost one picture and not the page.
@@ -117,22 +131,66 @@ def insides(sources: Sequence[Path], *, trust: bool = False) -> tuple[list[Insid
     return pages, notes
 
 
-def _page_of_run(run: TrainedRun, data: str | None = None, **options: Any) -> Page:
-    """Return the page of the network on the run's first training batch, or on data as in :func:`page_of`."""
-    if data is not None:
-        return look(run.net, load_data(data), title=run.title, **options)
-    name, batch = run.experiment.name, run.experiment.train_batch(0, 0)
+def trained(path: Path, imported: str | None = None, *, trust: bool = False) -> TrainedRun:
+    """Return the network of a run, from its record, its folder or one of its checkpoints.
+
+    `imported` is the import name of a user-defined experiment, `trust` as in :func:`page_of`.
+    """
+    if path.suffix == ".json":
+        record = RunRecord.read(path)
+        task, model, seed, folder = record.task, record.model, record.seed, path.with_suffix("")
+    else:
+        folder = (path if path.is_dir() else path.parent).absolute()
+        # The folder of a run is task/variant/model-seed0.
+        quoted, separator, number = folder.name.rpartition("-seed")
+        if not separator or not number.isdigit():
+            raise RecordError(f"{path}: not the folder of a run, e.g. runs/two-radius/quick/anchored-seed0.")
+        task, model, seed = folder.parents[1].name, unquote(quoted.replace("@", ":")), int(number)
+    whole = path.is_dir() or path.suffix == ".json"
+    checkpoints = sorted(folder.glob("epoch-*.safetensors")) if whole else [path]
+    if not checkpoints:
+        raise RecordError(
+            f"{path}: {folder} has no checkpoint, so there are no weights to look at. Train it with `mooring run`."
+        )
+    checkpoint = checkpoints[-1]
+    # Building the network imports a name with a colon.
+    if ":" in model and not trust:
+        raise RecordError(
+            f"{path}: its model is {model!r}, and importing that would run code that a file names. If you trust the "
+            "file and the code, add --trust.",
+            path,
+        )
+    content = read_checkpoint(checkpoint)
+    if isinstance(content, str):
+        raise RecordError(f"{checkpoint}: cannot be read: {content}. Pick another, or run again.")
+    state, facts = content
+    cls = _experiment(task, imported, path)
+    config = {name: value for name, value in facts["config"].items() if name not in DEFAULT_HARDWARE}
+    experiment = cls(strict(type(cls.presets[cls.usual_preset()]), config, str(checkpoint)), model, seed)
+    if "task" in facts:
+        code = code_hashes(experiment.source_modules())
+        identity = Identity(task, model, seed, facts["config"], data=None, code=code)
+        identity.require(facts, checkpoint, "Its weights are not those of this run: train it again.")
+    with torch.random.fork_rng(devices=[]):
+        net = experiment.build()
+    load_weights(net, state.best_weights, folder)
+    return TrainedRun(net, experiment, f"{task}: {model}, seed {seed}, after epoch {state.selected_epoch + 1}")
+
+
+def _experiment(task: str, imported: str | None, path: Path) -> type[Experiment]:
     try:
-        as_batch(batch)
-    except TypeError as error:
-        raise ValueError(
-            f"look: a training batch of {name} is not PyG data ({str(error).removeprefix('look: ')}) Pass data for "
-            "the network with --data."
-        ) from error
-    try:
-        return look(run.net, batch, call=lambda net, _: run.experiment.loss(net, batch, 0), title=run.title, **options)
-    except NoMemory as error:
-        raise NoMemory(f"look: {run.title}: this model has no memory to show.") from error
+        cls = get_experiment(imported) if imported else registered_experiment(task)
+    except ValueError as error:
+        if imported:
+            raise
+        raise RecordError(
+            f"{path}: {error} For a user-defined task add --task package.module:ClassName.", path
+        ) from None
+    if cls.name != task:
+        raise RecordError(
+            f"{path}: a run of {task!r}, but --task {imported} is called {cls.name!r}. Name its class.", path
+        )
+    return cls
 
 
 def load_data(source: str) -> Any:
@@ -191,7 +249,7 @@ def _module(target: str, channels: int, arguments: Mapping[str, Any]) -> nn.Modu
     return module
 
 
-def _card(net: nn.Module) -> Card | None:
+def audit_card(net: nn.Module) -> Card | None:
     """Return the audit card of a network's first memory; None if there is none, which :func:`look` reports."""
     from mooring import audit
 

@@ -16,8 +16,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.utils import from_smiles
 from torch_geometric.utils.smiles import e_map, x_map
 
+from mooring.look import Page, look
 from mooring.models import GNN
 from mooring.models.encoders import plain_arguments
 from mooring.named import suggest
@@ -230,6 +232,29 @@ class TrainedGNN:
         constant = "A constant: the mean label of the molecules trained on, predicted for every molecule of the test."
         notes = (note.format(self.kind, **self.metrics["molecules"]), constant)
         return Table("train", "held-out molecules", tuple(columns), tuple(zip(*cells, strict=True)), notes=notes)
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder is that of a model of `mooring train`."""
+    return (folder / ABOUT).is_file()
+
+
+def page_of_model(folder: Path, data: str | None = None, *, audited: bool = False, **options: Any) -> Page:
+    """Return the page of a model of `mooring train` on molecules of its test.
+
+    Args:
+        folder: the folder of the model.
+        data, audited: as in :func:`mooring.suite.look.page_of`.
+        options: as in :func:`mooring.look.look`.
+    """
+    from mooring.suite.look import audit_card, load_data
+
+    model = TrainedGNN.load(folder)
+    if data is None and not model.examples:
+        raise ValueError(f"look: {folder} names no molecules to show. Pass --data, or train the model again.")
+    graphs = [from_smiles(smiles) for smiles in model.examples] if data is None else load_data(data)
+    card = audit_card(model.net) if audited else None
+    return look(model.net, graphs, card=card, title=f"{folder}: {', '.join(model.targets)}", **options)
 
 
 def train(

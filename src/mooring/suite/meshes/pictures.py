@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mooring.nn import SlotMemory
+from mooring.suite.look import trained
 from mooring.suite.meshes.data import Mesh, collate
 from mooring.suite.meshes.experiment import MeshExperiment
 from mooring.suite.report.drawing import INK, RC
-from mooring.suite.train.trained import trained
 
 # Colours that are told apart; slots beyond them repeat one.
 COLOURS = [to_rgb(colormaps[name](number)) for name, count in (("tab10", 10), ("Set2", 8)) for number in range(count)]

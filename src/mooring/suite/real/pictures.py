@@ -19,10 +19,10 @@ from mooring.look.graphs import atom_symbol, rdkit_positions
 from mooring.look.layout import layout
 from mooring.nn import SlotMemory
 from mooring.suite.files import write_atomic
+from mooring.suite.look import trained
 from mooring.suite.real.data import GraphSet, collate
 from mooring.suite.real.experiment import GraphExperiment
 from mooring.suite.report.drawing import INK, MUTED, PALETTE, RC, SMALL, heat
-from mooring.suite.train.trained import trained
 
 # Range of the marker areas of atoms.
 SMALLEST, LARGEST = 25.0, 150.0
