@@ -298,7 +298,7 @@ def weights(subject: Subject) -> None:
     note="`memory=` and `return_state=True`; the transform's virtual node is a node, and its features are the state.",
     proof=(
         "tests/nn/test_carried.py::test_slots_of_the_layer_before_are_queries_and_residual",
-        "tests/nn/test_carried.py::test_killed_and_resumed_it_is_the_run_that_was_not",
+        "tests/nn/test_carried.py::test_a_killed_and_resumed_run_equals_an_uninterrupted_run",
         "tests/nn/test_distributed.py::test_sharded_layers_and_a_carried_memory",
     ),
 )
@@ -500,7 +500,7 @@ proven(
 proven(
     "In PyG",
     "`to_hetero`",
-    "tests/nn/test_lazy.py::test_to_hetero_gives_each_type_its_own",
+    "tests/nn/test_lazy.py::test_to_hetero_gives_each_type_a_separate_width",
     modules=("SlotVirtualNode",),
     note="Each type gets a memory of its own; for one that all types share use `HeteroSlotVirtualNode`. A `SlotConv` "
     "in it raises.",
