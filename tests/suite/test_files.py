@@ -123,7 +123,7 @@ def test_the_report_writes_files_in_no_other_way(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and node.attr in WRITERS:
             # Drawings go to memory first.
-            assert (path.stem, node.attr) == ("picture", "savefig"), f"{path}:{node.lineno}"
+            assert (path.stem, node.attr) == ("drawing", "savefig"), f"{path}:{node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             modes = [word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
