@@ -153,7 +153,9 @@ def _aggregation(module: nn.Module, nodes: Nodes) -> Rows:
 
 
 def _conv(module: nn.Module, nodes: Nodes) -> Rows:
-    return module(nodes.x, nodes.edges, nodes.index, memory_kwargs=_memory(nodes)), None
+    options = _memory(nodes)
+    num_graphs = options.pop("num_graphs")
+    return module(nodes.x, nodes.edges, nodes.index, num_graphs=num_graphs, memory_kwargs=options), None
 
 
 def _slots(**kwargs: Any) -> Callable[[], nn.Module]:
