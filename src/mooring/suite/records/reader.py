@@ -20,6 +20,8 @@ from mooring.suite.records.record import KINDS, LINES, SCHEMA, Record, RecordErr
 # The most complete first; presets with other names come after them.
 PRESETS = ("paper", "full", "quick")
 _AGAIN = "Delete the file and run its command again."
+# Beyond this a whole number is not one of ours, and deeper nesting is no record.
+LARGEST_WHOLE, DEEPEST = 2**63, 32
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -128,9 +130,9 @@ def check_schema(data: Mapping[str, Any], path: Path) -> None:
 
 
 def parse_json(text: str, path: Path, remedy: str = _AGAIN) -> Any:
-    """Return the JSON value of a text; RecordError if it is not JSON or could not be shown."""
+    """Return the JSON value of a text; RecordError if it is not JSON, repeats a field, or could not be shown."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not valid JSON ({error}). {remedy}", path) from error
     check_content(value, path, remedy)
@@ -151,10 +153,22 @@ def read_text(path: Path) -> str:
 
 
 def check_content(value: Any, path: Path, remedy: str) -> None:
-    """Raise RecordError for a text with characters that cannot be shown."""
+    """Raise RecordError for a text with characters that cannot be shown, or for deep nesting."""
+    if _depth(value) > DEEPEST:
+        raise RecordError(f"{path}: nested too deeply, at most {DEEPEST} levels are read. {remedy}", path)
     for place, text in _texts(value, "the record"):
         if _UNFIT.search(text):
             raise RecordError(f"{path}: {place} {text[:80]!r}, with characters that cannot be shown. {remedy}", path)
+
+
+def _depth(value: Any) -> int:
+    """Return the number of levels of a JSON value, level by level: a recursive count could itself go too deep."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        depth += 1
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for items in inner for item in items]
+    return depth
 
 
 def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
@@ -261,3 +275,19 @@ def _order(record: Record) -> tuple[str, ...]:
     if record.kind == "run":
         return ("run", record.task, record.preset, record.model, f"{record.seed:019d}", str(record.origin))
     return (record.kind, str(record.origin))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {twice[:80]!r} is given twice")
+    return fields
+
+
+def _whole(digits: str) -> int:
+    # Python's own limit is thousands of digits, and its message gives advice that does not help here.
+    if len(digits) > 20 or abs(int(digits)) > LARGEST_WHOLE:
+        raise ValueError("a number above 2^63")
+    return int(digits)
