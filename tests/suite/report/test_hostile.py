@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from mooring.suite import cli
 from mooring.suite.chapters import build_report, tables_text, write_figures
 from mooring.suite.records import Record, Records
+from mooring.suite.records.reader import LARGEST_FILE
 from mooring.suite.report import RecordError, Summary
 from mooring.suite.report.page import salvage
 
@@ -226,6 +227,14 @@ def test_what_the_system_refuses_to_read(folder: Path, monkeypatch: pytest.Monke
     summary = build(folder)
     assert "cannot be read (Permission denied)" in noted(summary, "secret.json")
     assert "cannot be read (Permission denied)" in noted(summary, "closed")
+
+
+def test_a_file_of_a_hundred_megabytes_is_refused_by_its_size(folder: Path) -> None:
+    with (folder / "vast.json").open("wb") as file:
+        file.write(b'{"schema": 1, "kind": "run", "model": "')
+        file.truncate(100 * 2**20)
+    note = noted(build(folder), "vast.json")
+    assert f"100 MB, a record may have at most {LARGEST_FILE // 2**20} MB" in note
 
 
 def test_a_file_name_that_is_no_text(folder: Path) -> None:

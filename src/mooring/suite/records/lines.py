@@ -18,6 +18,7 @@ from typing import Any
 
 from mooring.suite.records.identity import digest
 from mooring.suite.records.reader import (
+    LARGEST_FILE,
     check_content,
     check_schema,
     make_record,
@@ -74,7 +75,7 @@ def read_lines(path: Path) -> Iterator[Record | RecordError]:
     shared: Fields = {}
     order: list[str] = []
     curves: Curves | None = None
-    texts = read_text(path).split("\n")
+    texts = read_text(path, 16 * LARGEST_FILE).split("\n")
     first = Path(f"{path}:1")
     board = parse_json(texts[0], first, _RESTORE)
     if isinstance(board, dict) and board.get("kind") == BOARD:

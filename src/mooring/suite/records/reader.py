@@ -22,6 +22,7 @@ PRESETS = ("paper", "full", "quick")
 _AGAIN = "Delete the file and run its command again."
 # Beyond this a whole number is not one of ours, and deeper nesting is no record.
 LARGEST_WHOLE, DEEPEST = 2**63, 32
+LARGEST_FILE = 16 * 2**20
 # Control characters would reach the terminal and the page, and half a surrogate pair cannot be written at all.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -139,12 +140,19 @@ def parse_json(text: str, path: Path, remedy: str = _AGAIN) -> Any:
     return value
 
 
-def read_text(path: Path) -> str:
-    """Return the content of a regular file."""
+def read_text(path: Path, largest: int | None = None) -> str:
+    """Return the content of a regular file of at most `largest` bytes, by default of a record's size."""
+    largest = largest or LARGEST_FILE
     try:
         # Opening a pipe would wait for its writer.
         if path.exists() and not path.is_file():
             raise RecordError(f"{path}: not a regular file. Move it out of the folder.", path)
+        if path.exists() and path.stat().st_size > largest:
+            raise RecordError(
+                f"{path}: {path.stat().st_size / 2**20:.0f} MB, a record may have at most {largest // 2**20} MB. "
+                "Move it out of the folder.",
+                path,
+            )
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error}).", path) from error
